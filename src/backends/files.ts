@@ -1,0 +1,110 @@
+/**
+ * The only durable writer, and the few reads that go with it. Synchronous throughout: the places that use it depend
+ * on the order of their effects (marker before tuple, file before row), and a file here is small.
+ */
+import {
+  appendFileSync,
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import { randomBytes } from "node:crypto";
+import { basename, dirname, join } from "node:path";
+
+/**
+ * Replaces `path` by `bytes` so that a crash leaves the old or the new content: temporary file in the same folder,
+ * fsync, rename, fsync of the folder. The mode is set before the file is visible under its name.
+ */
+export function writeDurable(path: string, bytes: string | Uint8Array, mode: number): void {
+  const folder = dirname(path);
+  const temporary = join(folder, `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  try {
+    // "wx": never through a symlink or over a file somebody else put there.
+    const fd = openSync(temporary, "wx", mode);
+    try {
+      writeAll(fd, typeof bytes === "string" ? Buffer.from(bytes) : bytes);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    chmodSync(temporary, mode); // the mode given to open is narrowed by the umask
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+  syncFolder(folder);
+}
+
+/** Removes a file and makes the removal durable; one that is gone already is success. */
+export function removeDurable(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (isMissing(error)) return;
+    throw error;
+  }
+  syncFolder(dirname(path));
+}
+
+/** Makes the folder and its missing parents, each with `mode`; an existing folder keeps its mode. */
+export function ensureDir(path: string, mode = 0o700): void {
+  mkdirSync(path, { recursive: true, mode });
+}
+
+/** Appends one line (a trailing newline is added). Not durable: for logs. */
+export function appendLine(path: string, line: string, mode = 0o600): void {
+  appendFileSync(path, line.endsWith("\n") ? line : `${line}\n`, { mode });
+}
+
+/** The file's text, or null when there is none. Other failures throw. */
+export function readText(path: string): string | null {
+  return readBytes(path)?.toString("utf8") ?? null;
+}
+
+/** The file's bytes, or null when there is none. Other failures throw. */
+export function readBytes(path: string): Buffer | null {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+/** Names in a folder, sorted; empty when there is no such folder. */
+export function listDir(path: string): string[] {
+  try {
+    return readdirSync(path).sort();
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+/** Flushes a folder's entries (renames, removals) to disk. */
+export function syncFolder(path: string): void {
+  const fd = openSync(path, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function writeAll(fd: number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.byteLength; ) at += writeSync(fd, bytes, at);
+}
+
+function isMissing(error: unknown): boolean {
+  const code = (error as { code?: string }).code;
+  return code === "ENOENT" || code === "ENOTDIR";
+}

@@ -1,0 +1,75 @@
+/** The jj port on the real jj (0.46), by its command line. */
+import { realClock } from "../clock.ts";
+import { baseEnv } from "../exec.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { JjBackend, JjRepo } from "../../ports/jj.ts";
+import { DEFAULT_LIMITS, type JjContext, type JjLimits } from "./context.ts";
+import { locate } from "./locate.ts";
+import * as mutations from "./mutate.ts";
+import { ensureNeutral } from "./neutral.ts";
+import { createProber } from "./probe.ts";
+import * as reads from "./reads.ts";
+import { checkVersions } from "./versions.ts";
+
+export interface JjOptions {
+  /** Environment of jj and git; default: the allow-listed part of kiki's own. */
+  env?: Record<string, string>;
+  clock?: Clock;
+  limits?: Partial<JjLimits>;
+}
+
+export function createJj(options: JjOptions = {}): JjBackend {
+  const env = {
+    ...(options.env ?? baseEnv()),
+    // Nobody is there to answer a question.
+    GIT_TERMINAL_PROMPT: "0",
+  };
+  const clock = options.clock ?? realClock;
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  return {
+    checkVersions: () => checkVersions(env),
+    locate: (folder) => Promise.resolve(locate(folder)),
+    open: (location, neutral) => openRepo({ location, neutral, env, clock, limits }),
+  };
+}
+
+function openRepo(ctx: JjContext): JjRepo {
+  const prober = createProber(ctx);
+  let neutral: Promise<void> | null = null;
+  return {
+    location: ctx.location,
+    headsFolder: reads.headsFolder(ctx),
+    heads: () => reads.heads(ctx),
+    operations: (head, limit) => reads.operations(ctx, head, limit),
+    operationExists: (id) => Promise.resolve(reads.operationExists(ctx, id)),
+    workspaces: (op) => reads.workspaces(ctx, op),
+    commits: (op, revset) => reads.commits(ctx, op, revset),
+    existing: (op, ids) => reads.existing(ctx, op, ids),
+    isAncestor: (op, ancestor, of) => reads.isAncestor(ctx, op, ancestor, of),
+    bookmarks: (op) => reads.bookmarks(ctx, op),
+    changedPaths: (op, from, to) => reads.changedPaths(ctx, op, from, to),
+    conflictedPaths: (op, commit) => reads.conflictedPaths(ctx, op, commit),
+    diff: (op, from, to) => reads.diff(ctx, op, from, to),
+    diffStat: (op, from, to) => reads.diffStat(ctx, op, from, to),
+    statusText: (workspaceRoot) => reads.statusText(ctx, workspaceRoot),
+    probe: (workspaceRoot, workspace, op) => prober.probe(workspaceRoot, workspace, op),
+
+    ensureNeutral(token) {
+      // Twenty threads created at once need it once.
+      neutral ??= ensureNeutral(ctx, token).finally(() => {
+        neutral = null;
+      });
+      return neutral;
+    },
+    addWorkspace: (input) => mutations.addWorkspace(ctx, input),
+    forgetWorkspace: (name, token) => mutations.forgetWorkspace(ctx, name, token),
+    abandon: (commits, token) => mutations.abandon(ctx, commits, token),
+    createBookmark: (name, commit, token) => mutations.createBookmark(ctx, name, commit, token),
+    deleteBookmark: (name, token) => mutations.deleteBookmark(ctx, name, token),
+    snapshot: (workspaceRoot, token) => mutations.snapshot(ctx, workspaceRoot, token),
+    updateStale: (workspaceRoot, token) => mutations.updateStale(ctx, workspaceRoot, token),
+    stageRebase: (input) => mutations.stageRebase(ctx, input),
+    integrate: (op, token) => mutations.integrate(ctx, op, token),
+  };
+}
+

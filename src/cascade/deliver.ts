@@ -1,0 +1,353 @@
+/**
+ * Delivery: the answers to `PreToolUse` and `Hold`. Decided from durable state by core/barrier; this file gathers the
+ * facts, acts, and records. Decisions of one thread run one after another; a settlement runs beside them.
+ */
+import {
+  decideBoundary,
+  type ActiveBarrier,
+  type BoundaryDecision,
+  type BoundaryFacts,
+} from "../core/barrier.ts";
+import type { HookDecision } from "../core/hook-decision.ts";
+import { threadPaths } from "../core/paths.ts";
+import { needsMarker } from "../core/intent.ts";
+import type { HarnessEvent } from "../ports/harness.ts";
+import {
+  admit,
+  blockedInARow,
+  closeBatch,
+  hasCopy,
+  lastOrdinal,
+  openCalls,
+  type AdmissionRow,
+} from "../store/admissions.ts";
+import { write } from "../store/db.ts";
+import { cascadeThread, noteActivity } from "../store/edges.ts";
+import {
+  acknowledge,
+  bindSoftBatch,
+  rebindSoftBatch,
+  unresolvedIntents,
+  type IntentRow,
+} from "../store/intents.ts";
+import { Boundary, type HeldCall } from "./boundary.ts";
+import type { CascadeDeps, HookCaller } from "./deps.ts";
+import type { Inbox } from "./inbox.ts";
+import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
+
+type PreTool = Extract<HarnessEvent, { type: "PreTool" }>;
+
+/** Acknowledgements one call may make before its own decision: one per intent of the thread. */
+const MAX_DECISIONS_PER_CALL = 50;
+
+export interface DeliverDeps {
+  deps: CascadeDeps;
+  inbox: Inbox;
+  boundary(incarnation: string): Boundary;
+  /** Starts a settlement for the intent; admission is closed when it returns. */
+  settle(
+    caller: HookCaller,
+    intentId: string,
+    ordinal: number,
+    mode: "bind" | "rebind" | "resume",
+  ): void;
+}
+
+export class Deliver {
+  readonly #d: DeliverDeps;
+
+  constructor(d: DeliverDeps) {
+    this.#d = d;
+  }
+
+  /** The answer to one `PreToolUse`. */
+  preTool(caller: HookCaller, event: PreTool): Promise<HookDecision> {
+    return this.#d.deps.queues.run(`thread:${caller.threadId}`, async () => {
+      await this.#d.inbox.drain(caller);
+      if (!(await this.#d.deps.waitReady(caller.incarnation, 0)))
+        return this.#deny(caller, NOT_READY_TEXT);
+      const call = this.#place(caller, event);
+      noteActivity(this.#d.deps.db, caller.incarnation, {
+        status: "Running",
+        turnCompleted: false,
+        event: `PreToolUse ${event.toolName}`,
+        now: this.#d.deps.clock.now(),
+      });
+      const known = this.#known(caller, call);
+      if (known !== null) return known;
+      return this.#decide(caller, call);
+    });
+  }
+
+  /** A repeated call id (a harness that asks twice) gets the same answer, and no second row. */
+  #known(caller: HookCaller, call: HeldCall): HookDecision | null {
+    const row = openCalls(this.#d.deps.db, caller.incarnation).find(
+      (r) => r.toolUseId === call.toolUseId,
+    );
+    if (row?.admission === "PassThrough") return { decision: "pass" };
+    return null;
+  }
+
+  /** The call's batch: the agent's open one, or the next number. Another prompt ends an open main batch. */
+  #place(caller: HookCaller, event: PreTool): HeldCall {
+    const { db, clock } = this.#d.deps;
+    const agentId = event.agentId ?? "";
+    const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
+    const first = open[0];
+    const otherPrompt =
+      agentId === "" &&
+      first !== undefined &&
+      first.promptId !== null &&
+      event.promptId !== null &&
+      first.promptId !== event.promptId;
+    if (first !== undefined && otherPrompt) {
+      write(db, () =>
+        closeBatch(db, caller.incarnation, agentId, first.ordinal, "ended", clock.now()),
+      );
+    }
+    const ordinal =
+      first !== undefined && !otherPrompt
+        ? first.ordinal
+        : lastOrdinal(db, caller.incarnation, agentId) + 1;
+    return {
+      agentId,
+      ordinal,
+      promptId: event.promptId,
+      toolUseId: event.toolUseId,
+      toolName: event.toolName,
+    };
+  }
+
+  async #decide(caller: HookCaller, call: HeldCall): Promise<HookDecision> {
+    const boundary = this.#d.boundary(caller.incarnation);
+    for (let round = 0; round < MAX_DECISIONS_PER_CALL; round += 1) {
+      const open = openCalls(this.#d.deps.db, caller.incarnation);
+      if (boundary.settling !== null) {
+        // Admission is closed. Siblings of a batch that was let through go through, or it could never drain.
+        const mine = open.find((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
+        if (mine?.admission === "PassThrough") return this.#pass(caller, call);
+        return this.#hold(caller, call);
+      }
+      const decision = decideBoundary(this.#facts(caller, call, open));
+      if (decision.act !== "acknowledge") return await this.#act(caller, call, decision);
+      write(this.#d.deps.db, () =>
+        acknowledge(this.#d.deps.db, decision.intentId, call.toolUseId, this.#d.deps.clock.now()),
+      );
+      await refreshMarker(this.#d.deps, caller.threadId);
+    }
+    throw new Error("too many acknowledgements for one call");
+  }
+
+  #facts(caller: HookCaller, call: HeldCall, open: readonly AdmissionRow[]): BoundaryFacts {
+    const { db } = this.#d.deps;
+    const unresolved = unresolvedIntents(db, caller.threadId);
+    const active =
+      unresolved.find((i) => i.barrier !== null && i.state !== "TopologyDiverged") ?? null;
+    const next = nextReady(unresolved, active);
+    const sibling = open.find((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
+    return {
+      agentId: call.agentId === "" ? null : call.agentId,
+      batch: { incarnation: caller.incarnation, ordinal: call.ordinal },
+      admission: sibling?.admission ?? null,
+      active: active === null ? null : toBarrier(active),
+      next:
+        next === null
+          ? null
+          : { intentId: next.intentId, state: next.state, exhausted: next.exhausted },
+      blockedInARow: next?.state === "Detected" ? blockedInARow(db, caller.incarnation) : 0,
+      hasCopy:
+        active !== null &&
+        call.agentId !== "" &&
+        hasCopy(db, caller.incarnation, call.agentId, active.intentId),
+    };
+  }
+
+  async #act(
+    caller: HookCaller,
+    call: HeldCall,
+    decision: Exclude<BoundaryDecision, { act: "acknowledge" }>,
+  ): Promise<HookDecision> {
+    const { db } = this.#d.deps;
+    switch (decision.act) {
+      case "pass":
+        return this.#pass(caller, call);
+      case "deny-payload":
+        return this.#denyPayload(caller, call, decision.intentId);
+      case "await-payload":
+        this.#d.settle(caller, decision.intentId, call.ordinal, "resume");
+        return this.#hold(caller, call);
+      case "bind":
+        this.#d.settle(caller, decision.intentId, call.ordinal, "bind");
+        return this.#hold(caller, call);
+      case "rebind": {
+        if (decision.needsReconcile) {
+          this.#d.settle(caller, decision.intentId, call.ordinal, "rebind");
+          return this.#hold(caller, call);
+        }
+        const bound = unresolvedIntents(db, caller.threadId).some(
+          (i) => i.intentId === decision.intentId && i.barrier !== null,
+        );
+        const tuple = { incarnation: caller.incarnation, turn: call.ordinal, batch: call.ordinal };
+        await ensureMarker(this.#d.deps, caller.threadId, decision.intentId);
+        write(db, () =>
+          (bound ? rebindSoftBatch : bindSoftBatch)(
+            db,
+            decision.intentId,
+            tuple,
+            this.#d.deps.clock.now(),
+          ),
+        );
+        return this.#denyPayload(caller, call, decision.intentId);
+      }
+      case "block": {
+        this.#block(caller, call, decision.intentId, "generic");
+        if (decision.reason !== "recovery-required") {
+          this.#d.deps.raiseAttention({
+            threadId: caller.threadId,
+            kind: "cascade_conflict",
+            dedupKey: `${decision.intentId}:${decision.reason}`,
+            message: `the agent cannot be told what changed (${decision.reason}); its calls are blocked until it is restarted`,
+            loud: true,
+          });
+        }
+        return this.#deny(caller, blockText(decision.reason));
+      }
+    }
+  }
+
+  #pass(caller: HookCaller, call: HeldCall): HookDecision {
+    const { db, clock } = this.#d.deps;
+    write(db, () =>
+      admit(db, {
+        ...call,
+        incarnation: caller.incarnation,
+        admission: "PassThrough",
+        intentId: null,
+        answer: null,
+        now: clock.now(),
+      }),
+    );
+    return { decision: "pass" };
+  }
+
+  #block(
+    caller: HookCaller,
+    call: HeldCall,
+    intentId: string,
+    answer: "payload" | "generic",
+  ): void {
+    const { db, clock } = this.#d.deps;
+    write(db, () =>
+      admit(db, {
+        ...call,
+        incarnation: caller.incarnation,
+        admission: "Block",
+        intentId,
+        answer,
+        now: clock.now(),
+      }),
+    );
+  }
+
+  #denyPayload(caller: HookCaller, call: HeldCall, intentId: string): HookDecision {
+    this.#block(caller, call, intentId, "payload");
+    return payloadDecision(this.#d.deps, caller, call, intentId);
+  }
+
+  #hold(caller: HookCaller, call: HeldCall): HookDecision {
+    const { ids, clock, settings } = this.#d.deps;
+    const token = ids.uuid();
+    this.#d.boundary(caller.incarnation).add(token, call, clock.monotonic());
+    return { decision: "hold", token, holdMs: settings.holdMs };
+  }
+
+  #deny(caller: HookCaller, reason: string): HookDecision {
+    return genericDecision(this.#d.deps, caller, reason);
+  }
+
+  /** `Hold(token)`: confirms, and waits for the end. A token of before a restart is unknown: deny. */
+  async hold(caller: HookCaller, token: string, signal: AbortSignal): Promise<HookDecision> {
+    const boundary = this.#d.boundary(caller.incarnation);
+    const hold = boundary.holds.get(token);
+    if (hold === undefined) return this.#deny(caller, HOLD_TEXT);
+    hold.confirmed = true;
+    boundary.changed();
+    const gone = new Promise<HookDecision>((resolve) => {
+      signal.addEventListener("abort", () => {
+        hold.gone = true;
+        boundary.changed();
+        resolve(this.#deny(caller, HOLD_TEXT));
+      });
+    });
+    return Promise.race([hold.answer, gone]);
+  }
+}
+
+function toBarrier(i: IntentRow): ActiveBarrier {
+  return {
+    intentId: i.intentId,
+    state: i.state,
+    batch: { incarnation: i.barrier!.incarnation, ordinal: i.barrier!.batch },
+    completed: i.batchCompletedAt !== null,
+    receipt: i.receipt,
+    redeliveries: i.softRedeliveryCount,
+  };
+}
+
+/** Oldest unresolved intent that may be worked on: those of an edge wait behind a diverged one of that edge. */
+function nextReady(unresolved: readonly IntentRow[], active: IntentRow | null): IntentRow | null {
+  const diverged = new Set<string>();
+  for (const intent of unresolved) {
+    if (intent.state === "TopologyDiverged") diverged.add(intent.parentThreadId);
+    else if (intent !== active && !diverged.has(intent.parentThreadId)) return intent;
+  }
+  return null;
+}
+
+export function payloadDecision(
+  deps: CascadeDeps,
+  caller: HookCaller,
+  call: HeldCall,
+  intentId: string,
+): HookDecision {
+  const intent = unresolvedIntents(deps.db, caller.threadId).find((i) => i.intentId === intentId);
+  if (intent?.payload == null) throw new Error(`intent ${intentId} has no payload to deliver`);
+  const output = adapterOf(deps, caller).denyOutput(intent.payload);
+  if (call.agentId !== "" || intent.barrier === null) return { decision: "deny", output };
+  return {
+    decision: "deny",
+    output,
+    delivered: { intentId, turn: intent.barrier.turn, batch: intent.barrier.batch },
+  };
+}
+
+export function genericDecision(
+  deps: CascadeDeps,
+  caller: HookCaller,
+  reason: string,
+): HookDecision {
+  return { decision: "deny", output: adapterOf(deps, caller).denyOutput(reason) };
+}
+
+function adapterOf(deps: CascadeDeps, caller: HookCaller): ReturnType<CascadeDeps["harness"]> {
+  return deps.harness(cascadeThread(deps.db, caller.threadId)!.harness);
+}
+
+/** Written, durably, before the tuple commits: hooks that cannot reach the daemon look at it. */
+export async function ensureMarker(
+  deps: CascadeDeps,
+  threadId: string,
+  intentId: string,
+): Promise<void> {
+  const paths = threadPaths(deps.stateDir, deps.repoId, threadId);
+  await deps.files.writeDurable(paths.barrier, `${intentId}\n`, 0o600);
+}
+
+/** Makes the marker what the intents say: the row is the authority, the file its projection. */
+export async function refreshMarker(deps: CascadeDeps, threadId: string): Promise<void> {
+  const needing = unresolvedIntents(deps.db, threadId).find((i) =>
+    needsMarker(i.state, i.barrier !== null),
+  );
+  if (needing !== undefined) await ensureMarker(deps, threadId, needing.intentId);
+  else await deps.files.removeDurable(threadPaths(deps.stateDir, deps.repoId, threadId).barrier);
+}

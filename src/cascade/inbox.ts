@@ -1,0 +1,290 @@
+/**
+ * Events of an incarnation, in order: those that arrive by RPC, those a hook spooled while the daemon was away, and
+ * the calls that passed while nobody could be asked. The spool is drained before any decision.
+ */
+import { completionOf, judgeReceipt } from "../core/barrier.ts";
+import { recoveryBundle, threadPaths } from "../core/paths.ts";
+import { errorLine } from "../core/errors.ts";
+import type { HarnessEvent } from "../ports/harness.ts";
+import {
+  admit,
+  blockedCalls,
+  closeBatch,
+  lastOrdinal,
+  openCalls,
+  resolveCall,
+} from "../store/admissions.ts";
+import { write } from "../store/db.ts";
+import { cascadeThread, noteActivity } from "../store/edges.ts";
+import { completeBatch, setIntentState, unresolvedIntents } from "../store/intents.ts";
+import type { CascadeDeps, HookCaller } from "./deps.ts";
+
+type BatchClosed = Extract<HarnessEvent, { type: "BatchClosed" }>;
+
+export class Inbox {
+  readonly #deps: CascadeDeps;
+  readonly #changed: (incarnation: string) => void;
+
+  constructor(deps: CascadeDeps, changed: (incarnation: string) => void) {
+    this.#deps = deps;
+    this.#changed = changed;
+  }
+
+  /** One event that arrived by RPC, after everything that was spooled before it. */
+  event(caller: HookCaller, raw: unknown): Promise<void> {
+    return this.#deps.queues.run(`inbox:${caller.threadId}`, async () => {
+      await this.#drainNow(caller);
+      await this.#take(caller, raw);
+    });
+  }
+
+  /** Idempotent: duplicates and stale ones change nothing. */
+  async #take(caller: HookCaller, raw: unknown): Promise<void> {
+    const event = this.#adapter(caller).interpretEvent(raw);
+    await this.#apply(caller, event);
+    this.#changed(caller.incarnation);
+  }
+
+  async #apply(caller: HookCaller, event: HarnessEvent): Promise<void> {
+    const { db, clock } = this.#deps;
+    switch (event.type) {
+      case "SessionStarted":
+        // A new conversation (startup, resume, clear): whatever batch was open can no longer close.
+        this.#endOpen(caller, () => true);
+        await this.#deps.sessionStarted(caller.incarnation, event.sessionId);
+        this.#note(caller, "Quiescent", false, `SessionStart ${event.source}`);
+        return;
+      case "UserPrompt":
+        this.#note(caller, "Running", false, "UserPromptSubmit");
+        return;
+      case "PostTool":
+        write(db, () =>
+          resolveCall(db, caller.incarnation, event.toolUseId, "post-tool", clock.now()),
+        );
+        this.#note(caller, "Running", false, `PostToolUse ${event.toolName}`);
+        return;
+      case "BatchClosed":
+        this.#closed(caller, event);
+        return;
+      case "TurnStopped":
+        this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
+        if (event.agentId === null) this.#note(caller, "Quiescent", true, "Stop");
+        return;
+      case "SessionEnded":
+        this.#endOpen(caller, () => true);
+        this.#note(caller, "Quiescent", true, `SessionEnd ${event.reason}`);
+        return;
+      case "Attention":
+        if (event.kind === "permission_prompt") {
+          this.#deps.raiseAttention({
+            threadId: caller.threadId,
+            kind: "permission_prompt",
+            dedupKey: `${caller.incarnation}:${clock.now()}`,
+            message: event.message,
+            loud: true,
+          });
+        }
+        return;
+      case "PreTool":
+      case "Other":
+        return;
+    }
+  }
+
+  #note(
+    caller: HookCaller,
+    status: "Running" | "Quiescent",
+    turnCompleted: boolean,
+    event: string,
+  ): void {
+    const { db, clock } = this.#deps;
+    noteActivity(db, caller.incarnation, { status, turnCompleted, event, now: clock.now() });
+  }
+
+  /** A batch that ends without its closing event is over, but not complete. */
+  #endOpen(caller: HookCaller, whose: (agentId: string) => boolean): void {
+    const { db, clock } = this.#deps;
+    const batches = new Map(
+      openCalls(db, caller.incarnation).map((c) => [`${c.agentId}\n${c.ordinal}`, c]),
+    );
+    write(db, () => {
+      for (const c of batches.values()) {
+        if (whose(c.agentId))
+          closeBatch(db, caller.incarnation, c.agentId, c.ordinal, "ended", clock.now());
+      }
+    });
+  }
+
+  /** PostToolBatch never acknowledges: it closes a passed batch, or completes a bound one and brings the receipt. */
+  #closed(caller: HookCaller, event: BatchClosed): void {
+    const { db, clock } = this.#deps;
+    const agentId = event.agentId ?? "";
+    const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
+    const first = open[0];
+    if (first === undefined) return; // duplicate, or a batch whose every call was refused before hooks
+    const listed = new Set(event.calls.map((c) => c.toolUseId));
+    // A call that passed while nobody could be asked has an invented id until its batch is over.
+    const admitted = open.map((c) => c.toolUseId).filter((id) => !id.startsWith("passed:"));
+    if (!admitted.some((id) => listed.has(id)) && admitted.length > 0) return; // stale: not this batch
+    if (completionOf(admitted, listed) !== "complete") {
+      write(db, () =>
+        closeBatch(db, caller.incarnation, agentId, first.ordinal, "ended", clock.now()),
+      );
+      return;
+    }
+    const bound = agentId === "" ? this.#boundTo(caller, first.ordinal) : null;
+    const verdict =
+      bound === null ? null : this.#receipt(caller, first.ordinal, bound.payload, event);
+    write(db, () => {
+      closeBatch(db, caller.incarnation, agentId, first.ordinal, "closed", clock.now());
+      if (bound === null || verdict === null) return;
+      if (verdict === "tool-ran") this.#toolRan(caller, bound.intentId, event);
+      else {
+        completeBatch(
+          db,
+          bound.intentId,
+          { incarnation: caller.incarnation, batch: first.ordinal },
+          { judged: verdict, evidence: { listed: [...listed] } },
+          clock.now(),
+        );
+      }
+    });
+  }
+
+  #boundTo(
+    caller: HookCaller,
+    ordinal: number,
+  ): { intentId: string; payload: string | null } | null {
+    const intent = unresolvedIntents(this.#deps.db, caller.threadId).find(
+      (i) =>
+        i.barrier?.incarnation === caller.incarnation &&
+        i.barrier.batch === ordinal &&
+        i.batchCompletedAt === null,
+    );
+    return intent === undefined ? null : { intentId: intent.intentId, payload: intent.payload };
+  }
+
+  #receipt(
+    caller: HookCaller,
+    ordinal: number,
+    payload: string | null,
+    event: BatchClosed,
+  ): "matching" | "contrary" | "tool-ran" {
+    const adapter = this.#adapter(caller);
+    const blocked = blockedCalls(this.#deps.db, caller.incarnation, "", ordinal).map((c) => ({
+      toolUseId: c.toolUseId,
+      expected: payload === null ? "\0" : adapter.expectedResult(payload, { toolName: c.toolName }),
+      // Anything inside the harness's own refusal wrapper did not run, whatever the text.
+      generic: [adapter.expectedResult("", { toolName: c.toolName })],
+    }));
+    return judgeReceipt(blocked, new Map(event.calls.map((c) => [c.toolUseId, c.response])));
+  }
+
+  /** The harness ran a tool it was told to refuse: nothing about this workspace can be trusted silently. */
+  #toolRan(caller: HookCaller, intentId: string, event: BatchClosed): void {
+    const { db } = this.#deps;
+    const intent = unresolvedIntents(db, caller.threadId).find((i) => i.intentId === intentId)!;
+    setIntentState(db, intentId, intent.state, "RecoveryRequired", {
+      reason: "a blocked tool ran anyway",
+      evidence: {
+        calls: event.calls.map((c) => ({ id: c.toolUseId, response: c.response.slice(0, 400) })),
+      },
+      bundle: recoveryBundle(this.#deps.stateDir, this.#deps.repoId, intentId),
+      fingerprint: intent.probeFingerprint ?? "unknown",
+    });
+    this.#deps.raiseAttention({
+      threadId: caller.threadId,
+      kind: "cascade_conflict",
+      dedupKey: `${intentId}:tool-ran`,
+      message: "the harness ran a tool that kiki had blocked; the agent is paused",
+      loud: true,
+    });
+  }
+
+  /** Spooled events first (they are older), then the calls that passed unseen. Order is per incarnation. */
+  drain(caller: HookCaller): Promise<void> {
+    return this.#deps.queues.run(`inbox:${caller.threadId}`, () => this.#drainNow(caller));
+  }
+
+  async #drainNow(caller: HookCaller): Promise<void> {
+    const paths = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId);
+    for (const name of await this.#deps.files.listDir(paths.spool)) {
+      if (!name.endsWith(".json")) continue;
+      const file = `${paths.spool}/${name}`;
+      const text = await this.#deps.files.readText(file);
+      if (text !== null) await this.#takeSpooled(caller, name, text);
+      await this.#deps.files.removeDurable(file);
+    }
+    await this.#importPassed(caller, paths.passed);
+  }
+
+  async #takeSpooled(caller: HookCaller, name: string, text: string): Promise<void> {
+    try {
+      const entry = JSON.parse(text) as { incarnation?: unknown; event?: unknown };
+      // Events of an earlier incarnation of the thread say nothing about this one.
+      if (entry.incarnation === caller.incarnation) await this.#take(caller, entry.event);
+    } catch (error) {
+      this.#deps.log.warn(`spooled event ${name} cannot be read: ${errorLine(error)}`);
+    }
+  }
+
+  /** A `passed/` file is its batch's PassThrough admission. */
+  async #importPassed(caller: HookCaller, folder: string): Promise<void> {
+    const { db, clock } = this.#deps;
+    for (const name of await this.#deps.files.listDir(folder)) {
+      if (!name.startsWith(`${caller.incarnation}.`)) {
+        await this.#deps.files.removeDurable(`${folder}/${name}`);
+        continue;
+      }
+      const call = this.#passedCall(
+        caller,
+        await this.#deps.files.readText(`${folder}/${name}`),
+        name,
+      );
+      const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === call.agentId);
+      const ordinal = open[0]?.ordinal ?? lastOrdinal(db, caller.incarnation, call.agentId) + 1;
+      write(db, () =>
+        admit(db, {
+          ...call,
+          incarnation: caller.incarnation,
+          ordinal,
+          admission: "PassThrough",
+          intentId: null,
+          answer: null,
+          now: clock.now(),
+        }),
+      );
+      // From here the durable admission stands for it.
+      await this.#deps.files.removeDurable(`${folder}/${name}`);
+    }
+  }
+
+  #passedCall(
+    caller: HookCaller,
+    text: string | null,
+    name: string,
+  ): { agentId: string; promptId: string | null; toolUseId: string; toolName: string } {
+    try {
+      const event = this.#adapter(caller).interpretEvent(JSON.parse(text ?? ""));
+      if (event.type === "PreTool") {
+        const { promptId, toolUseId, toolName } = event;
+        return { agentId: event.agentId ?? "", promptId, toolUseId, toolName };
+      }
+    } catch {
+      // Written by the launcher alone: which call it was is unknown, that one passed is not.
+    }
+    return { agentId: "", promptId: null, toolUseId: `passed:${name}`, toolName: "unknown" };
+  }
+
+  /** After `drain`: a call that passed unseen is an open PassThrough admission now, so only fresh files count. */
+  async passedUnresolved(caller: HookCaller): Promise<boolean> {
+    const { passed } = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId);
+    return (await this.#deps.files.listDir(passed)).some((n) =>
+      n.startsWith(`${caller.incarnation}.`),
+    );
+  }
+
+  #adapter(caller: HookCaller): ReturnType<CascadeDeps["harness"]> {
+    return this.#deps.harness(cascadeThread(this.#deps.db, caller.threadId)!.harness);
+  }
+}

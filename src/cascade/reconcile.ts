@@ -1,0 +1,397 @@
+/**
+ * Brings one child onto its parent's new base. Called with the intent bound and `Reconciling`, every call of the
+ * agent held, denied or finished. Every step observes first, so that a restart runs the same function again: what is
+ * already done is found done. Only exact ids are used; nothing is resolved "wherever the parent is later".
+ */
+import { classify, type Classification } from "../core/classify.ts";
+import type { CommitId, IntentId, OpId } from "../core/ids.ts";
+import { short } from "../core/ids.ts";
+import { recoveryBundle } from "../core/paths.ts";
+import { validateStack, type StackCommit } from "../core/stack.ts";
+import type { CommitView, WorkspaceProbe } from "../ports/jj.ts";
+import { write } from "../store/db.ts";
+import { cascadeThread, edges } from "../store/edges.ts";
+import { intentById, savePlan, setIntentState } from "../store/intents.ts";
+import { attribute } from "../store/ops.ts";
+import type { CascadeDeps } from "./deps.ts";
+import { standingBase, transitionFacts } from "./interpret.ts";
+import { saveBundle } from "./bundle.ts";
+import { recordOthers, recordResult } from "./record.ts";
+import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
+import type { Views } from "./views.ts";
+
+export type ReconcileOutcome =
+  | { outcome: "materialized" }
+  | { outcome: "recovery-required"; reason: string }
+  | { outcome: "topology-diverged"; reason: string }
+  /** Nothing was changed and nothing is known to be wrong: try at the next boundary. */
+  | { outcome: "not-now"; reason: string };
+
+/** Stage–integrate attempts when foreign operations keep landing in between. */
+const MAX_STAGE_ATTEMPTS = 3;
+
+interface RecoveryRecord {
+  folder: string;
+  fingerprint: string;
+  evidence: unknown;
+}
+
+/** Leaves the reconciliation; nothing in the workspace is touched after it. */
+class Stop extends Error {
+  readonly outcome: ReconcileOutcome;
+  readonly recovery: RecoveryRecord | null;
+  constructor(outcome: ReconcileOutcome, recovery: RecoveryRecord | null = null) {
+    super(outcome.outcome);
+    this.outcome = outcome;
+    this.recovery = recovery;
+  }
+}
+
+/** `refresh` reads the complete frontier, so that every transition up to the pinned operation has its intent. */
+export async function reconcile(
+  deps: CascadeDeps,
+  views: Views,
+  intentId: IntentId,
+  refresh: () => Promise<OpId[]>,
+): Promise<ReconcileOutcome> {
+  const intent = intentById(deps.db, intentId)!;
+  const child = cascadeThread(deps.db, intent.threadId)!;
+  const parent = cascadeThread(deps.db, intent.parentThreadId)!;
+  const edge = edges(deps.db).find(
+    (e) => e.child === child.threadId && e.parent === parent.threadId,
+  );
+  if (edge === undefined) return { outcome: "topology-diverged", reason: "EdgeGone" };
+  return deps.exclusive(async (jj) => {
+    await refresh();
+    const plan = (intent.plan as ReconcilePlan | null) ?? null;
+    const scene: Scene = {
+      deps,
+      views,
+      jj,
+      intent,
+      edge,
+      child,
+      parent,
+      plan: plan ?? {
+        startOp: "",
+        childHead: "",
+        fromBase: edge.lastSynchronized,
+        toBase: intent.toBase,
+        kind: intent.kind,
+        tokens: [],
+        chain: [],
+        stagedOp: null,
+      },
+    };
+    try {
+      await recordResult(scene, await bringUpToDate(scene));
+      return { outcome: "materialized" };
+    } catch (error) {
+      if (!(error instanceof Stop)) throw error;
+      await recordStop(scene, error);
+      return error.outcome;
+    }
+  });
+}
+
+/** A stop changes no files; the state it leaves and what kiki's own operations meant go into one transaction. */
+async function recordStop(scene: Scene, stop: Stop): Promise<void> {
+  const { deps, intent, child } = scene;
+  const { outcome } = stop;
+  // `not-now` stays Reconciling with its plan: the same function runs again, and its handler still owes the record.
+  if (outcome.outcome === "not-now" || outcome.outcome === "materialized") return;
+  const heads = await scene.jj.heads();
+  await recordOthers(scene, heads.length === 1 ? heads[0]! : null, () => {
+    if (outcome.outcome === "topology-diverged") {
+      setIntentState(deps.db, intent.intentId, "Reconciling", "TopologyDiverged", {
+        reason: outcome.reason,
+      });
+      deps.raiseAttention({
+        threadId: child.threadId,
+        kind: "cascade_conflict",
+        dedupKey: intent.intentId,
+        message: `${scene.parent.name} and ${child.name} no longer fit together (${outcome.reason}); no file was changed`,
+        loud: true,
+      });
+      return;
+    }
+    setIntentState(deps.db, intent.intentId, "Reconciling", "RecoveryRequired", {
+      reason: outcome.reason,
+      evidence: stop.recovery!.evidence,
+      bundle: stop.recovery!.folder,
+      fingerprint: stop.recovery!.fingerprint,
+    });
+    deps.raiseAttention({
+      threadId: child.threadId,
+      kind: "cascade_conflict",
+      dedupKey: intent.intentId,
+      message: `${child.name} has edits jj has not recorded on a stale workspace (${outcome.reason}); the agent is paused, copies are in ${stop.recovery!.folder}`,
+      loud: true,
+    });
+  });
+}
+
+/** One pinned operation; a repository with several heads is left to jj. */
+async function pinHead(scene: Scene): Promise<OpId> {
+  const heads = await scene.jj.heads();
+  if (heads.length !== 1)
+    throw new Stop({ outcome: "not-now", reason: "jj has several operation heads" });
+  return heads[0]!;
+}
+
+async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
+  const op = await pinHead(scene);
+  const view = await scene.views.at(op);
+  const childView = view.get(scene.child.workspaceName) ?? null;
+  const parentView = view.get(scene.parent.workspaceName) ?? null;
+  const decided = classify(
+    await transitionFacts(scene.jj, op, {
+      fromBase: scene.edge.lastSynchronized,
+      parent: parentView,
+      child: childView,
+    }),
+  );
+  if (decided.kind === "TopologyDiverged") {
+    throw new Stop({ outcome: "topology-diverged", reason: decided.reason });
+  }
+  const probe = await planFrom(scene, op, decided, childView!.commitId, parentView!.commitId);
+  const settled = await settleWorkspace(scene, probe, decided);
+  return decided.kind === "ParentAdvance"
+    ? await advance(scene, decided.toBase, settled.adopted)
+    : await finish(scene, await pinHead(scene), {
+        action: settled.updated ? "materialised" : "already-in-place",
+        adoptedEdits: settled.adopted,
+      });
+}
+
+/** Keeps the first plan's starting operation: what other edges see is compared with the state before any of it. */
+async function planFrom(
+  scene: Scene,
+  op: OpId,
+  decided: Exclude<Classification, { kind: "TopologyDiverged" }>,
+  childHead: CommitId,
+  parentHead: CommitId,
+): Promise<WorkspaceProbe> {
+  if (scene.plan.startOp === "") {
+    scene.plan.startOp = op;
+    scene.plan.childHead = childHead;
+  }
+  scene.plan.kind = decided.kind;
+  scene.plan.toBase = decided.kind === "AlreadyAligned" ? parentHead : decided.toBase;
+  const probe = await probeNow(scene, op);
+  persistPlan(scene, probe.fingerprint);
+  return probe;
+}
+
+function persistPlan(scene: Scene, fingerprint: string): void {
+  const { deps, intent, plan } = scene;
+  write(deps.db, () => savePlan(deps.db, intent.intentId, plan, fingerprint));
+}
+
+/** A token is durable, and part of the plan, before the command that carries it runs. */
+function newToken(scene: Scene, fingerprint: string): string {
+  const { deps, intent, plan } = scene;
+  const token = deps.ids.uuid();
+  plan.tokens.push(token);
+  write(deps.db, () => {
+    attribute(deps.db, {
+      token,
+      handler: "reconcile",
+      ownerId: intent.intentId,
+      now: deps.clock.now(),
+    });
+    savePlan(deps.db, intent.intentId, plan, fingerprint);
+  });
+  return token;
+}
+
+/**
+ * Probes and, where it is provably safe, updates stale files and records fresh edits. Afterwards the workspace is
+ * fresh and, for an advance, clean.
+ */
+async function settleWorkspace(
+  scene: Scene,
+  first: WorkspaceProbe,
+  decided: Classification,
+): Promise<{ updated: boolean; adopted: boolean }> {
+  let updated = false;
+  let adopted = false;
+  let probe = first;
+  if (probe.state === "StaleClean") {
+    await updateStale(scene, probe);
+    updated = true;
+    probe = await probeNow(scene, await pinHead(scene));
+  }
+  if (probe.state === "FreshDirty" && decided.kind === "ParentAdvance") {
+    // The ordinary mid-turn state of an agent that never runs jj: record its edits, as an operation of kiki's.
+    await scene.jj.snapshot(scene.child.workspacePath, newToken(scene, probe.fingerprint));
+    adopted = true;
+    probe = await probeNow(scene, await pinHead(scene));
+  }
+  if (probe.state === "FreshClean") return { updated, adopted };
+  if (probe.state === "FreshDirty" && decided.kind !== "ParentAdvance") return { updated, adopted };
+  return needsRecovery(scene, probe, probe.reason ?? probe.state);
+}
+
+async function probeNow(scene: Scene, op: OpId): Promise<WorkspaceProbe> {
+  return scene.jj.probe(scene.child.workspacePath, scene.child.workspaceName, op);
+}
+
+/** Drift between the probe and the command that changes files means somebody still writes: recovery, not a guess. */
+async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
+  const token = newToken(scene, probe.fingerprint);
+  const again = await probeNow(scene, await pinHead(scene));
+  if (again.fingerprint !== probe.fingerprint) {
+    await needsRecovery(scene, again, "files changed right before the update");
+  }
+  scene.deps.crash.at("intent.update-stale.before");
+  await scene.jj.updateStale(scene.child.workspacePath, token);
+  scene.deps.crash.at("intent.update-stale.effected");
+}
+
+/** Bundle first, durable, then the state; nothing in the workspace is touched. */
+async function needsRecovery(scene: Scene, probe: WorkspaceProbe, reason: string): Promise<never> {
+  const { deps, intent, child } = scene;
+  const folder = recoveryBundle(deps.stateDir, deps.repoId, intent.intentId);
+  const inventory = await saveBundle(deps, { folder, child, probe, plan: scene.plan });
+  throw new Stop(
+    { outcome: "recovery-required", reason },
+    {
+      folder,
+      fingerprint: probe.fingerprint,
+      evidence: {
+        probe: probe.state,
+        changed: probe.changed.slice(0, 200),
+        bundled: inventory.length,
+      },
+    },
+  );
+}
+
+/** Rebases exactly the validated chain onto exactly `toBase`, as a staged operation that is inspected first. */
+async function advance(
+  scene: Scene,
+  toBase: CommitId,
+  adoptedEdits: boolean,
+): Promise<ReconcileResult> {
+  const { jj } = scene;
+  for (let attempt = 1; attempt <= MAX_STAGE_ATTEMPTS; attempt += 1) {
+    const op = await pinHead(scene);
+    const chain = await ownedChain(scene, op);
+    scene.plan.chain = chain.map((c) => c.commitId);
+    const probe = await probeNow(scene, op);
+    if (probe.state !== "FreshClean")
+      await needsRecovery(scene, probe, `the workspace became ${probe.state}`);
+    const token = newToken(scene, probe.fingerprint);
+    const staged = await jj.stageRebase({ at: op, chain: scene.plan.chain, onto: toBase, token });
+    scene.plan.stagedOp = staged.id;
+    persistPlan(scene, probe.fingerprint);
+    await inspectStaged(scene, staged.id, toBase, chain);
+    const now = await jj.heads();
+    if (now.length !== 1 || now[0] !== op) continue; // something else landed first: stage again on top of it
+    scene.deps.crash.at("intent.integrate.before");
+    await jj.integrate(staged.id, token);
+    scene.deps.crash.at("intent.integrate.effected");
+    await verifyIntegrated(scene, staged.id, probe);
+    return await afterAdvance(scene, adoptedEdits);
+  }
+  throw new Stop({ outcome: "not-now", reason: "other jj operations kept landing" });
+}
+
+async function afterAdvance(scene: Scene, adoptedEdits: boolean): Promise<ReconcileResult> {
+  const probe = await probeNow(scene, await pinHead(scene));
+  if (probe.state === "StaleClean") {
+    await updateStale(scene, probe);
+    const after = await probeNow(scene, await pinHead(scene));
+    if (after.state !== "FreshClean")
+      await needsRecovery(scene, after, `after the update the workspace is ${after.state}`);
+  } else if (probe.state !== "FreshClean") {
+    await needsRecovery(scene, probe, `after the rebase the workspace is ${probe.state}`);
+  }
+  return finish(scene, await pinHead(scene), { action: "rebased", adoptedEdits });
+}
+
+/** The child's own commits, validated against one pinned operation (threads chapter, "Owned stack"). */
+async function ownedChain(scene: Scene, op: OpId): Promise<StackCommit[]> {
+  const { jj, child, deps } = scene;
+  const head = (await scene.views.at(op)).get(child.workspaceName)?.commitId;
+  if (head === undefined)
+    throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
+  const base = await standingBase(jj, op, scene.edge.lastSynchronized, head);
+  if (base === null) throw new Stop({ outcome: "topology-diverged", reason: "AnchorNotInChild" });
+  const members = await jj.commits(op, `${base}..${head}`);
+  const followers = edges(deps.db)
+    .filter((e) => e.parent === child.threadId)
+    .map((e) => cascadeThread(deps.db, e.child)?.head)
+    .filter((id): id is string => typeof id === "string");
+  const range = `(${base}..${head})`;
+  const outside = await jj.commits(op, `children(${range}) ~ ${range}`);
+  const ofFollowers =
+    followers.length === 0
+      ? []
+      : await jj.commits(
+          op,
+          `(children(${range}) ~ ${range}) & ::(${followers.map((f) => `present(${f})`).join("|")})`,
+        );
+  const checked = validateStack({
+    base,
+    head,
+    members,
+    outsideChildren: outside.map((c) => c.commitId),
+    followsChildren: new Set(ofFollowers.map((c) => c.commitId)),
+  });
+  if (!checked.ok) throw new Stop({ outcome: "topology-diverged", reason: checked.error.reason });
+  return checked.value;
+}
+
+/** The staged view must show the same changes, in one chain, on the new base, and nobody else's `@` elsewhere. */
+async function inspectStaged(
+  scene: Scene,
+  staged: OpId,
+  toBase: CommitId,
+  chain: readonly StackCommit[],
+): Promise<void> {
+  const head = (await scene.views.at(staged)).get(scene.child.workspaceName);
+  const moved: CommitView[] =
+    head === undefined ? [] : await scene.jj.commits(staged, `${toBase}..${head.commitId}`);
+  const expected = new Set(chain.map((c) => c.changeId));
+  const fits =
+    head !== undefined &&
+    !head.divergent &&
+    moved.length === chain.length &&
+    moved.every((c) => expected.has(c.changeId) && c.parents.length === 1);
+  if (!fits) throw new Stop({ outcome: "topology-diverged", reason: "StagedResultUnexpected" });
+}
+
+/** Integrate is no compare-and-swap: afterwards the only head must be the staged operation. */
+async function verifyIntegrated(scene: Scene, staged: OpId, probe: WorkspaceProbe): Promise<void> {
+  const heads = await scene.jj.heads();
+  if (heads.length === 1 && heads[0] === staged) return;
+  const stagedHead = (await scene.views.at(staged)).get(scene.child.workspaceName)?.commitId;
+  const now =
+    heads.length === 1
+      ? (await scene.views.at(heads[0]!)).get(scene.child.workspaceName)
+      : undefined;
+  // An unrelated operation that landed in the same instant is merged by jj and leaves the child where we put it.
+  if (now !== undefined && !now.divergent && now.commitId === stagedHead) return;
+  await needsRecovery(scene, probe, "another operation landed together with the rebase");
+}
+
+/** Verifies the actual result in the pinned view; the caller records it. */
+async function finish(
+  scene: Scene,
+  op: OpId,
+  done: { action: ReconcileResult["action"]; adoptedEdits: boolean },
+): Promise<ReconcileResult> {
+  const head = (await scene.views.at(op)).get(scene.child.workspaceName);
+  if (head === undefined)
+    throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
+  const { toBase } = scene.plan;
+  if (!(await scene.jj.isAncestor(op, toBase, head.commitId))) {
+    throw new Stop({
+      outcome: "not-now",
+      reason: `the child's ${short(head.commitId)} does not contain the new base yet`,
+    });
+  }
+  return { op, head, toBase, ...done };
+}

@@ -1,0 +1,158 @@
+/**
+ * The transaction that makes a reconciliation true: result, payload, anchor, `Materialized`, the thread's head, the
+ * edge's anchor, covered later intents, and what the same operations mean for everybody else.
+ */
+import type { OpId } from "../core/ids.ts";
+import { KIKI_HEADER, composePayload, type PayloadFacts } from "../core/payload.ts";
+import { write } from "../store/db.ts";
+import { setHead, synchronize } from "../store/edges.ts";
+import { materialize, setIntentState, unresolvedIntents } from "../store/intents.ts";
+import { closeAttribution } from "../store/ops.ts";
+import { applyInterpretation, EdgeMoved, interpret, transitionsOf } from "./interpret.ts";
+import type { ReconcileResult, Scene } from "./scene.ts";
+
+/** Revisions of the parent that are named in a payload. */
+const MAX_NEW_REVISIONS = 20;
+const MAX_RECORD_ATTEMPTS = 5;
+
+export async function recordResult(scene: Scene, result: ReconcileResult): Promise<void> {
+  const facts = await gatherPayload(scene, result);
+  const payload = composePayload(facts);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      // On the operations queue: no refresh interprets the same operations at the same time.
+      await scene.deps.queues.run(`ops:${scene.deps.repoId}`, () =>
+        recordOnce(scene, result, facts, payload),
+      );
+      return;
+    } catch (error) {
+      if (!(error instanceof EdgeMoved) || attempt === MAX_RECORD_ATTEMPTS) throw error;
+    }
+  }
+}
+
+/**
+ * What kiki's own operations of this plan mean for everybody else, when the reconciliation itself stops: the watcher
+ * leaves our tokens to us, so nobody else would record it. `extra` runs in the same transaction.
+ */
+export async function recordOthers(
+  scene: Scene,
+  op: OpId | null,
+  extra: () => void,
+): Promise<void> {
+  const { deps, child, plan } = scene;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await deps.queues.run(`ops:${deps.repoId}`, async () => {
+        const after = op === null || plan.startOp === "" ? null : await scene.views.at(op);
+        const meaning =
+          after === null
+            ? null
+            : await interpret(
+                deps,
+                op!,
+                transitionsOf(
+                  deps,
+                  [await scene.views.at(plan.startOp)],
+                  after,
+                  (e) => e.child === child.threadId,
+                ),
+              );
+        write(deps.db, () => {
+          if (meaning !== null) applyInterpretation(deps, meaning);
+          const head = after?.get(child.workspaceName);
+          if (head !== undefined) {
+            setHead(deps.db, child.threadId, {
+              commit: head.commitId,
+              change: head.changeId,
+              op: op!,
+            });
+          }
+          for (const token of plan.tokens) closeAttribution(deps.db, token);
+          extra();
+        });
+      });
+      return;
+    } catch (error) {
+      if (!(error instanceof EdgeMoved) || attempt === MAX_RECORD_ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function recordOnce(
+  scene: Scene,
+  result: ReconcileResult,
+  facts: PayloadFacts,
+  payload: string,
+): Promise<void> {
+  const { deps, intent, child, parent, plan } = scene;
+  const [before, after] = [await scene.views.at(plan.startOp), await scene.views.at(result.op)];
+  // Other edges: what our own operations did to them is ours to record; the watcher leaves our tokens alone.
+  const others = transitionsOf(deps, [before], after, (e) => e.child === child.threadId);
+  const meaning = await interpret(deps, result.op, others);
+  write(deps.db, () => {
+    const { db } = deps;
+    materialize(db, intent.intentId, {
+      resultCommit: result.head.commitId,
+      payload,
+      payloadSha256: deps.sha256(payload),
+      payloadJson: {
+        header: KIKI_HEADER,
+        ...facts,
+        diff: undefined,
+        op: result.op,
+        kind: plan.kind,
+      },
+      anchor: { change: result.head.changeId, commit: result.head.commitId, op: result.op },
+      now: deps.clock.now(),
+    });
+    setHead(db, child.threadId, {
+      commit: result.head.commitId,
+      change: result.head.changeId,
+      op: result.op,
+    });
+    synchronize(db, child.threadId, parent.threadId, result.toBase);
+    for (const later of unresolvedIntents(db, child.threadId)) {
+      if (
+        later.state !== "Detected" ||
+        later.parentThreadId !== parent.threadId ||
+        later.seq <= intent.seq
+      )
+        continue;
+      if (later.toBase !== result.toBase) continue; // not covered: its own boundary
+      setIntentState(db, later.intentId, "Detected", "Superseded", {
+        reason: "covered by the earlier intent's reconciliation",
+        supersededBy: intent.intentId,
+      });
+    }
+    applyInterpretation(deps, meaning);
+    for (const token of plan.tokens) closeAttribution(db, token);
+  });
+}
+
+async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<PayloadFacts> {
+  const { jj, edge, child, parent } = scene;
+  const { op, toBase } = result;
+  const from = edge.lastSynchronized;
+  // Of the parent's revisions, those the child did not have: everything behind the new base that is not behind the old.
+  const fresh = await jj.commits(op, `${from}..${toBase}`);
+  const changed = from === toBase ? [] : await jj.changedPaths(op, from, toBase);
+  const same = from === toBase;
+  return {
+    threadName: child.name,
+    parentName: parent.name,
+    oldBase: from,
+    newBase: toBase,
+    newRevisions: fresh
+      .slice(0, MAX_NEW_REVISIONS)
+      .reverse()
+      .map((c) => ({ commit: c.commitId, description: c.description })),
+    action: result.action,
+    adoptedEdits: result.adoptedEdits,
+    resultCommit: result.head.commitId,
+    changed,
+    diffStat: same ? "" : await jj.diffStat(op, from, toBase),
+    diff: same ? "" : await jj.diff(op, from, toBase),
+    conflicts: result.head.conflict ? await jj.conflictedPaths(op, result.head.commitId) : [],
+  };
+}

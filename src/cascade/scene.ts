@@ -1,0 +1,40 @@
+/** What one reconciliation works on, and what it hands to the record. */
+import type { CommitId, OpId } from "../core/ids.ts";
+import type { PayloadFacts } from "../core/payload.ts";
+import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
+import type { CascadeThread, Edge } from "../store/edges.ts";
+import type { IntentRow } from "../store/intents.ts";
+import type { CascadeDeps } from "./deps.ts";
+import type { Views } from "./views.ts";
+
+/** What is durable before the first mutation. */
+export interface ReconcilePlan {
+  startOp: OpId;
+  childHead: CommitId;
+  fromBase: CommitId;
+  toBase: CommitId;
+  kind: "NativeRewrite" | "ParentAdvance" | "AlreadyAligned";
+  tokens: string[];
+  chain: CommitId[];
+  stagedOp: OpId | null;
+}
+
+export interface Scene {
+  deps: CascadeDeps;
+  views: Views;
+  jj: JjRepo;
+  intent: IntentRow;
+  edge: Edge;
+  child: CascadeThread;
+  parent: CascadeThread;
+  plan: ReconcilePlan;
+}
+
+export interface ReconcileResult {
+  /** Operation the result was verified in. */
+  op: OpId;
+  head: WorkspaceView;
+  toBase: CommitId;
+  action: PayloadFacts["action"];
+  adoptedEdits: boolean;
+}

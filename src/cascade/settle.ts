@@ -1,0 +1,195 @@
+/**
+ * A settlement: from "work is ready and a call is held" to "every held call has its answer". Nothing is mutated until
+ * every call told to hold has confirmed, nothing of the incarnation is in flight, no call passed unseen, and the
+ * durable decision is committed. Until then everything is released; from then on nothing is.
+ */
+import { errorLine } from "../core/errors.ts";
+import type { OpId } from "../core/ids.ts";
+import { admit, openCalls, setAnswer } from "../store/admissions.ts";
+import { write } from "../store/db.ts";
+import { bindSoftBatch, intentById, rebindSoftBatch } from "../store/intents.ts";
+import type { Boundary, Hold } from "./boundary.ts";
+import { ensureMarker, genericDecision, payloadDecision, refreshMarker } from "./deliver.ts";
+import type { CascadeDeps, HookCaller } from "./deps.ts";
+import type { Inbox } from "./inbox.ts";
+import { reconcile } from "./reconcile.ts";
+import { blockText, HOLD_TEXT } from "./texts.ts";
+import type { Views } from "./views.ts";
+
+export type SettleMode = "bind" | "rebind" | "resume";
+
+export interface SettleInput {
+  deps: CascadeDeps;
+  views: Views;
+  inbox: Inbox;
+  boundary: Boundary;
+  caller: HookCaller;
+  intentId: string;
+  ordinal: number;
+  mode: SettleMode;
+  refresh(): Promise<OpId[]>;
+}
+
+/** Unbindable batches in a row before a person hears of it. */
+const UNBINDABLE_BEFORE_ATTENTION = 3;
+/** Longest nap while waiting for confirmations, drains or `passed/` files. */
+const RECHECK_MS = 50;
+
+/** Never throws: a failure is logged, the held calls are denied, and the durable state says what is true. */
+export async function settle(s: SettleInput): Promise<void> {
+  try {
+    const bound = s.mode === "resume" ? true : await bindOrRelease(s);
+    if (bound) await reconcileAndAnswer(s);
+  } catch (error) {
+    s.deps.log.error(`settling intent ${s.intentId} failed`, error);
+    s.deps.raiseAttention({
+      threadId: s.caller.threadId,
+      kind: "cascade_conflict",
+      dedupKey: `${s.intentId}:${errorLine(error).slice(0, 80)}`,
+      message: `bringing this thread up to date failed: ${errorLine(error)}`,
+      loud: true,
+    });
+    answerAll(s, HOLD_TEXT);
+  } finally {
+    s.boundary.settling = null;
+    s.boundary.changed();
+  }
+}
+
+/** True once the decision is durable. False: everything was released (or, for a rebind, denied) unchanged. */
+async function bindOrRelease(s: SettleInput): Promise<boolean> {
+  if (!(await quiet(s))) return giveUp(s, "a call was in flight");
+  // Complete the picture before committing to it: the newest transition, coalesced, is what gets bound.
+  await s.refresh();
+  const intent = intentById(s.deps.db, s.intentId);
+  const still =
+    intent?.state === "Detected" || (s.mode === "rebind" && intent?.state === "Reconciling");
+  if (!still) return giveUp(s, null);
+  if ((await s.deps.jj.heads()).length !== 1) return giveUp(s, "jj has several operation heads");
+  await ensureMarker(s.deps, s.caller.threadId, s.intentId);
+  // Create-then-check against write-then-list: a call that passed unseen shows its file here, or saw the marker.
+  if (!(await quiet(s))) {
+    if (s.mode === "bind") await refreshMarker(s.deps, s.caller.threadId);
+    return giveUp(s, "a call passed while the barrier was being set");
+  }
+  commitBinding(s);
+  return true;
+}
+
+/** Every told hold has confirmed, no batch that was let through is open, and nothing passed unseen. */
+async function quiet(s: SettleInput): Promise<boolean> {
+  const { clock, settings, db } = s.deps;
+  const drainDeadline = clock.monotonic() + settings.drainMs;
+  for (;;) {
+    await s.inbox.drain(s.caller);
+    const unconfirmed = [...s.boundary.holds.values()].filter((h) => !h.confirmed);
+    const late = unconfirmed.some((h) => clock.monotonic() - h.toldAt > settings.confirmMs);
+    if (late) return false;
+    const flights = openCalls(db, s.caller.incarnation).filter(
+      (c) => c.admission === "PassThrough",
+    );
+    // A call of the very batch that is held here passed unseen: the batch is a passed one and can never drain.
+    if (flights.some((c) => c.agentId === "" && c.ordinal === s.ordinal)) return false;
+    const flying = flights.length > 0;
+    if (await s.inbox.passedUnresolved(s.caller)) return false;
+    if (unconfirmed.length === 0 && !flying) return true;
+    if (clock.monotonic() > drainDeadline) return false;
+    await s.boundary.nextChange(RECHECK_MS);
+  }
+}
+
+/** Nothing was mutated: the batch is let through, durably, before any of its calls is released. */
+function giveUp(s: SettleInput, why: string | null): boolean {
+  if (s.mode === "rebind") {
+    // Already blocked once for this intent: a durable block is never released.
+    answerAll(s, HOLD_TEXT);
+    return false;
+  }
+  if (why !== null) {
+    s.boundary.unbindable += 1;
+    s.deps.log.info(`thread ${s.caller.threadId}: batch let through, ${why}`);
+    if (s.boundary.unbindable >= UNBINDABLE_BEFORE_ATTENTION) {
+      s.deps.raiseAttention({
+        threadId: s.caller.threadId,
+        kind: "cascade_conflict",
+        dedupKey: `${s.intentId}:unbindable`,
+        message: `changes of the parent could not be delivered at ${s.boundary.unbindable} boundaries in a row: ${why}`,
+        loud: true,
+      });
+    }
+  }
+  const { db, clock } = s.deps;
+  const holds = [...s.boundary.holds.values()];
+  write(db, () => {
+    for (const h of holds) {
+      admit(db, {
+        ...h.call,
+        incarnation: s.caller.incarnation,
+        admission: "PassThrough",
+        intentId: null,
+        answer: null,
+        now: clock.now(),
+      });
+    }
+  });
+  for (const h of holds) h.settle({ decision: "pass" });
+  return false;
+}
+
+/** The full tuple and the blocked calls in one transaction, before the first mutation. */
+function commitBinding(s: SettleInput): void {
+  const { db, clock } = s.deps;
+  const tuple = { incarnation: s.caller.incarnation, turn: s.ordinal, batch: s.ordinal };
+  s.deps.crash.at("intent.bind.before");
+  write(db, () => {
+    const alreadyBound = intentById(db, s.intentId)?.barrier !== null;
+    (alreadyBound ? rebindSoftBatch : bindSoftBatch)(db, s.intentId, tuple, clock.now());
+    for (const h of s.boundary.holds.values()) blockHeld(s, h, null);
+  });
+  s.boundary.unbindable = 0;
+  s.deps.crash.at("intent.bind.completed");
+}
+
+function blockHeld(s: SettleInput, h: Hold, answer: "payload" | "generic" | null): void {
+  admit(s.deps.db, {
+    ...h.call,
+    incarnation: s.caller.incarnation,
+    admission: "Block",
+    intentId: s.intentId,
+    answer,
+    now: s.deps.clock.now(),
+  });
+}
+
+async function reconcileAndAnswer(s: SettleInput): Promise<void> {
+  const intent = intentById(s.deps.db, s.intentId);
+  if (intent?.state === "Reconciling") {
+    const outcome = await reconcile(s.deps, s.views, s.intentId, s.refresh);
+    s.deps.log.info(
+      `intent ${s.intentId}: ${outcome.outcome}${"reason" in outcome ? ` (${outcome.reason})` : ""}`,
+    );
+    if (outcome.outcome === "recovery-required")
+      return answerAll(s, blockText("recovery-required"));
+    if (outcome.outcome !== "materialized") {
+      await refreshMarker(s.deps, s.caller.threadId);
+      return answerAll(s, HOLD_TEXT);
+    }
+  }
+  s.deps.crash.at("intent.materialized.completed");
+  const { db } = s.deps;
+  for (const h of s.boundary.holds.values()) {
+    write(db, () => {
+      blockHeld(s, h, "payload");
+      setAnswer(db, s.caller.incarnation, h.call.toolUseId, h.gone ? "generic" : "payload");
+    });
+    h.settle(payloadDecision(s.deps, s.caller, h.call, s.intentId));
+  }
+}
+
+/** Denies every held call with the same text; each gets its row. */
+function answerAll(s: SettleInput, text: string): void {
+  for (const h of s.boundary.holds.values()) {
+    write(s.deps.db, () => blockHeld(s, h, "generic"));
+    h.settle(genericDecision(s.deps, s.caller, text));
+  }
+}

@@ -1,0 +1,21 @@
+/** What an agent is told when its call is blocked without the payload. Never empty, always kiki's header. */
+import type { BlockReason } from "../core/barrier.ts";
+import { KIKI_HEADER } from "../core/payload.ts";
+
+const DID_NOT_RUN = "This call did NOT run and nothing was changed by it.";
+
+export const HOLD_TEXT = `${KIKI_HEADER} ${DID_NOT_RUN} kiki is bringing this workspace up to date with its parent thread; make the same call again.`;
+export const NOT_READY_TEXT = `${KIKI_HEADER} ${DID_NOT_RUN} kiki has not finished starting this thread; make the same call again in a moment.`;
+
+export function blockText(reason: BlockReason): string {
+  switch (reason) {
+    case "recovery-required":
+      return `${KIKI_HEADER} ${DID_NOT_RUN} This workspace has edits that jj had not recorded when its parent moved. kiki keeps copies and waits for a person; do not work around this, stop and say so.`;
+    case "delivery-exhausted":
+      return `${KIKI_HEADER} ${DID_NOT_RUN} kiki could not deliver what changed under you and waits for a person; stop and say so.`;
+    case "batch-not-complete":
+    case "second-contrary-receipt":
+    case "no-rule-matches":
+      return `${KIKI_HEADER} ${DID_NOT_RUN} kiki cannot prove what you were told about changed files and needs this agent restarted; stop and say so.`;
+  }
+}

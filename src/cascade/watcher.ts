@@ -1,0 +1,296 @@
+/**
+ * Watching jj operations: a DAG with possibly several heads, read completely and interpreted parents first. All work
+ * of one repository runs on one queue, so a refresh never interleaves with another.
+ */
+import type { OpId } from "../core/ids.ts";
+import { isAncestorOp, topologicalOrder, type OpNode } from "../core/op-graph.ts";
+import { ROOT_OP } from "../core/ids.ts";
+import { errorLine, fail } from "../core/errors.ts";
+import type { JjOperation } from "../ports/jj.ts";
+import { write } from "../store/db.ts";
+import { setCheckpoint, setHead, watchedThreads } from "../store/edges.ts";
+import {
+  attributionOf,
+  discoverOp,
+  frontier,
+  isDiscovered,
+  isProcessed,
+  markProcessed,
+  parentsOf,
+  recordWorkspaceHead,
+  replaceFrontier,
+  unprocessedOps,
+  type OpRow,
+} from "../store/ops.ts";
+import type { CascadeDeps } from "./deps.ts";
+import {
+  applyInterpretation,
+  EdgeMoved,
+  interpret,
+  transitionsOf,
+  type Interpretation,
+} from "./interpret.ts";
+import type { View, Views } from "./views.ts";
+
+/** First read of the operation log; widened until every parent is known. */
+const FIRST_WINDOW_OPS = 64;
+/** Rounds of `RefreshToFrontier` before a repository that never stands still is reported. */
+const MAX_REFRESH_ROUNDS = 50;
+
+/** Interpretations of one operation whose edges keep moving before that is an error. */
+const MAX_EDGE_MOVES = 5;
+
+const TOKEN = /kiki\.token=([0-9a-f-]{36})/;
+
+export class Watcher {
+  readonly #deps: CascadeDeps;
+  readonly #views: Views;
+  #stopWatch: (() => Promise<void>) | null = null;
+  #poll: AbortController | null = null;
+  #wake: ReturnType<typeof setTimeout> | null = null;
+  state: { events: boolean; reason: string | null } = { events: false, reason: "not started" };
+
+  constructor(deps: CascadeDeps, views: Views) {
+    this.#deps = deps;
+    this.#views = views;
+  }
+
+  /** Filesystem events with a debounce, and polling whatever they do: events are lossy by contract. */
+  async start(): Promise<void> {
+    const deps = this.#deps;
+    const armed = await deps.fsEvents.watch(deps.jj.headsFolder, () => this.#woken());
+    this.#stopWatch = () => armed.stop();
+    this.state = { events: armed.armed, reason: armed.reason ?? null };
+    const poll = new AbortController();
+    this.#poll = poll;
+    void this.#pollLoop(poll.signal);
+  }
+
+  async stop(): Promise<void> {
+    this.#poll?.abort();
+    if (this.#wake !== null) clearTimeout(this.#wake);
+    await this.#stopWatch?.();
+  }
+
+  #woken(): void {
+    if (this.#wake !== null) return;
+    this.#wake = setTimeout(() => {
+      this.#wake = null;
+      this.#refreshQuietly();
+    }, this.#deps.settings.debounceMs);
+  }
+
+  async #pollLoop(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#deps.clock.sleep(this.#deps.settings.pollMs, signal);
+      } catch {
+        return;
+      }
+      // A listing of one folder: no process is spawned while nothing moves.
+      if (!signal.aborted) this.#refreshQuietly();
+    }
+  }
+
+  #refreshQuietly(): void {
+    this.refresh().catch((error: unknown) =>
+      this.#deps.log.warn(`reading operations failed: ${errorLine(error)}`),
+    );
+  }
+
+  /**
+   * `RefreshToFrontier`: repeats until the sampled head set is unchanged across the final transaction. Returns the
+   * interpreted heads; more than one while jj's own views disagree.
+   */
+  refresh(): Promise<OpId[]> {
+    return this.#deps.queues.run(`ops:${this.#deps.repoId}`, () => this.#refreshNow());
+  }
+
+  async #refreshNow(): Promise<OpId[]> {
+    const { db, jj } = this.#deps;
+    for (let round = 0; round < MAX_REFRESH_ROUNDS; round += 1) {
+      const heads = await jj.heads();
+      const known = frontier(db);
+      if (known.length === 0) {
+        await this.#adoptBaseline(heads);
+        continue;
+      }
+      if (same(heads, known) && unprocessedOps(db).length === 0) return heads;
+      await this.#discover(heads);
+      await this.#process(heads);
+    }
+    throw fail(
+      "failed",
+      "operations-never-settle",
+      `new jj operations kept arriving during ${MAX_REFRESH_ROUNDS} reads`,
+      "try again when the repository is quieter",
+    );
+  }
+
+  /** A repository's past, before its first thread, has no edges to classify: recorded as interpreted. */
+  async #adoptBaseline(heads: readonly OpId[]): Promise<void> {
+    const found = new Map<OpId, JjOperation>();
+    for (const head of heads) {
+      for (const op of await this.#deps.jj.operations(head, Number.MAX_SAFE_INTEGER))
+        found.set(op.id, op);
+    }
+    const now = this.#deps.clock.now();
+    write(this.#deps.db, () => {
+      for (const op of found.values()) {
+        discoverOp(this.#deps.db, toRow(op, null), now);
+        markProcessed(this.#deps.db, op.id, now);
+      }
+      replaceFrontier(this.#deps.db, heads);
+    });
+  }
+
+  /** Every operation reachable from a head that is not known yet, with every parent edge, durable before use. */
+  async #discover(heads: readonly OpId[]): Promise<void> {
+    const { db, jj } = this.#deps;
+    const found = new Map<OpId, JjOperation>();
+    for (const head of heads) {
+      if (isDiscovered(db, head)) continue;
+      for (let window = FIRST_WINDOW_OPS; ; window *= 4) {
+        const batch = await jj.operations(head, window);
+        for (const op of batch) if (!isDiscovered(db, op.id)) found.set(op.id, op);
+        const open = batch.some((op) =>
+          op.parents.some((p) => p !== ROOT_OP && !found.has(p) && !isDiscovered(db, p)),
+        );
+        if (!open || batch.length < window) break;
+      }
+    }
+    const now = this.#deps.clock.now();
+    write(db, () => {
+      for (const op of found.values()) {
+        const token = TOKEN.exec(op.args)?.[1] ?? null;
+        const mine = token !== null && attributionOf(db, token) !== null ? token : null;
+        discoverOp(db, toRow(op, mine), now);
+      }
+    });
+  }
+
+  /** Interprets what is discovered, parents before children, each operation in one transaction with its evidence. */
+  async #process(heads: readonly OpId[]): Promise<void> {
+    const { db } = this.#deps;
+    const open = new Map(unprocessedOps(db).map((op) => [op.opId, op]));
+    const nodes = new Map<OpId, OpNode>(
+      [...open].map(([id, op]) => [id, { id, parents: op.parents }]),
+    );
+    for (const node of topologicalOrder(nodes, new Set())) {
+      await this.#processOne(open.get(node.id)!);
+    }
+    const latest = heads.length === 1 ? await this.#views.at(heads[0]!) : null;
+    const bookmarks = heads.length === 1 ? await this.#deps.jj.bookmarks(heads[0]!) : [];
+    const moved = await this.#followedBookmarks(heads, bookmarks);
+    write(db, () => {
+      replaceFrontier(db, heads);
+      // Where several views disagree no cached head is better than another: they stay until jj's views meet again.
+      if (latest !== null) this.#cacheHeads(heads[0]!, latest);
+      for (const m of moved) setCheckpoint(db, m.threadId, m.commit);
+    });
+  }
+
+  async #processOne(op: OpRow): Promise<void> {
+    const { db } = this.#deps;
+    if (isProcessed(db, op.opId)) return;
+    const after = await this.#views.at(op.opId);
+    const before: View[] = [];
+    for (const parent of op.parents) before.push(await this.#views.at(parent));
+    // A live token means its handler owes the interpretation, and records it together with its own result.
+    const handled = op.token !== null && (attributionOf(db, op.token)?.live ?? false);
+    for (let attempt = 1; ; attempt += 1) {
+      const meaning: Interpretation = handled
+        ? { op: op.opId, edges: [] }
+        : await interpret(this.#deps, op.opId, transitionsOf(this.#deps, before, after));
+      try {
+        this.#recordOne(op, before, after, meaning);
+        return;
+      } catch (error) {
+        // A boundary bound or finished an intent of the edge meanwhile.
+        if (!(error instanceof EdgeMoved) || attempt === MAX_EDGE_MOVES) throw error;
+      }
+    }
+  }
+
+  #recordOne(op: OpRow, before: readonly View[], after: View, meaning: Interpretation): void {
+    const { db } = this.#deps;
+    write(db, () => {
+      for (const [workspace, head] of after) {
+        if (
+          before.length === 0 ||
+          before.some((v) => v.get(workspace)?.commitId !== head.commitId)
+        ) {
+          recordWorkspaceHead(db, {
+            opId: op.opId,
+            workspace,
+            changeId: head.changeId,
+            commitId: head.commitId,
+          });
+        }
+      }
+      for (const workspace of new Set(before.flatMap((v) => [...v.keys()]))) {
+        if (!after.has(workspace)) {
+          recordWorkspaceHead(db, { opId: op.opId, workspace, changeId: null, commitId: null });
+        }
+      }
+      applyInterpretation(this.#deps, meaning);
+      markProcessed(db, op.opId, this.#deps.clock.now());
+    });
+  }
+
+  #cacheHeads(op: OpId, view: View): void {
+    for (const thread of watchedThreads(this.#deps.db)) {
+      const head = view.get(thread.workspaceName);
+      if (head === undefined || head.commitId === thread.head) continue;
+      setHead(this.#deps.db, thread.threadId, { commit: head.commitId, change: head.changeId, op });
+    }
+  }
+
+  /** Bookmarks that jj moved with a recorded rewrite of their commit: same change id, one visible successor. */
+  async #followedBookmarks(
+    heads: readonly OpId[],
+    bookmarks: readonly { name: string; targets: string[] }[],
+  ): Promise<{ threadId: string; commit: string }[]> {
+    const moved: { threadId: string; commit: string }[] = [];
+    const byName = new Map(bookmarks.map((b) => [b.name, b.targets]));
+    for (const thread of watchedThreads(this.#deps.db)) {
+      const targets = byName.get(thread.bookmark) ?? [];
+      const target = targets[0];
+      if (thread.checkpoint === null || targets.length !== 1 || target === undefined) continue;
+      if (target === thread.checkpoint) continue;
+      const [old, fresh] = await Promise.all([
+        this.#deps.jj.existing(heads[0]!, [thread.checkpoint]),
+        this.#deps.jj.existing(heads[0]!, [target]),
+      ]);
+      if (
+        old[0] !== undefined &&
+        fresh[0] !== undefined &&
+        old[0].changeId === fresh[0].changeId &&
+        !fresh[0].divergent
+      ) {
+        moved.push({ threadId: thread.threadId, commit: target });
+      }
+    }
+    return moved;
+  }
+
+  /** `ancestor` is an ancestor of, or equal to, `of` in what has been read so far. */
+  isAncestor(ancestor: OpId, of: OpId): boolean {
+    return isAncestorOp(ancestor, of, (id) => parentsOf(this.#deps.db, id));
+  }
+}
+
+function toRow(op: JjOperation, token: string | null): OpRow {
+  return {
+    opId: op.id,
+    parents: op.parents,
+    description: op.description,
+    isSnapshot: op.isSnapshot,
+    workspaceName: op.workspaceName,
+    token,
+  };
+}
+
+function same(a: readonly OpId[], b: readonly OpId[]): boolean {
+  return a.length === b.length && a.every((id, i) => id === b[i]);
+}

@@ -1,0 +1,76 @@
+/** Where everything lives below the state root (storage chapter). Pure string building; 0700 folders, 0600 files. */
+
+export interface StatePaths {
+  root: string;
+  userDb: string;
+  socket: string;
+  pid: string;
+  lock: string;
+  log: string;
+  registrationCredential: string;
+}
+
+export function statePaths(root: string): StatePaths {
+  return {
+    root,
+    userDb: `${root}/state.db`,
+    socket: `${root}/kkd.sock`,
+    pid: `${root}/kkd.pid`,
+    lock: `${root}/kkd.lock`,
+    log: `${root}/kkd.log`,
+    registrationCredential: `${root}/registration-cred`,
+  };
+}
+
+export interface RepoPaths {
+  root: string;
+  db: string;
+  /** Neutral jj folder: mutations run from it, nobody's working copy is snapshotted. */
+  neutral: string;
+  credentials: string;
+  errors: string;
+  recovery: string;
+}
+
+export function repoPaths(stateRoot: string, repoId: string): RepoPaths {
+  const root = `${stateRoot}/repos/${repoId}`;
+  return {
+    root,
+    db: `${root}/state.db`,
+    neutral: `${root}/jj`,
+    credentials: `${root}/credentials`,
+    errors: `${root}/errors`,
+    recovery: `${root}/recovery`,
+  };
+}
+
+export interface ThreadPaths {
+  /** `harness/<thread>/`: generated settings, hook launcher, barrier marker, spool. */
+  harness: string;
+  hook: string;
+  barrier: string;
+  /** Calls that passed while the daemon could not be asked: `<incarnation>.<pid>`. */
+  passed: string;
+  /** Events the daemon could not take at once, drained before any decision: `<incarnation>.<ns>.<pid>`. */
+  spool: string;
+  credential: string;
+  errorLog: string;
+}
+
+export function threadPaths(stateRoot: string, repoId: string, threadId: string): ThreadPaths {
+  const repo = repoPaths(stateRoot, repoId);
+  const harness = `${repo.root}/harness/${threadId}`;
+  return {
+    harness,
+    hook: `${harness}/hook`,
+    barrier: `${harness}/barrier`,
+    passed: `${harness}/passed`,
+    spool: `${harness}/spool`,
+    credential: `${repo.credentials}/${threadId}`,
+    errorLog: `${repo.errors}/${threadId}.log`,
+  };
+}
+
+export function recoveryBundle(stateRoot: string, repoId: string, intentId: string): string {
+  return `${repoPaths(stateRoot, repoId).recovery}/${intentId}`;
+}

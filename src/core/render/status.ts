@@ -1,0 +1,148 @@
+/**
+ * `kk status` as text: a header of exact facts, then the literal `jj st`. Pure, and the same text wherever it is
+ * shown, so that the overlay and the command can never disagree.
+ */
+import { short } from "../ids.ts";
+import { isResolved, type IntentKind, type IntentState } from "../intent.ts";
+import type { Lifecycle, StepState } from "../lifecycle.ts";
+import { CASCADE_SIGNS, FOLLOWS, paint, stateSign, type Colour } from "./glyphs.ts";
+import type { LsThread } from "./ls.ts";
+import { padEnd, printable } from "./width.ts";
+
+/** What a status shows of a thread; the contract's ThreadState fits. */
+export interface StatusThread {
+  summary: LsThread & { lastAgentEvent: string | null };
+  workspacePath: string;
+  head: string | null;
+  checkpointCommit: string | null;
+  harness: string;
+  follows: { name: string; lastSynchronized: string } | null;
+  children: readonly { name: string }[];
+  intents: readonly {
+    kind: IntentKind;
+    state: IntentState;
+    parentName: string;
+    fromBase: string;
+    toBase: string;
+    reason: string | null;
+  }[];
+  attention: readonly { kind: string; message: string }[];
+  operation: {
+    kind: string;
+    state: string;
+    error: string | null;
+    steps: readonly { name: string; state: StepState }[];
+  } | null;
+}
+
+export interface StatusOptions {
+  colour: boolean;
+  /** Literal `jj st`; null leaves it out (`--no-jj`). */
+  body: string | null;
+}
+
+const RELATIONS = {
+  current: "checkpoint current",
+  behind: "checkpoint behind head",
+  diverged: "projection diverged",
+} as const;
+
+const LABEL_COLUMNS = 12;
+const MAX_CHILDREN_SHOWN = 12;
+
+/** Ends without a newline. */
+export function renderStatus(thread: StatusThread, options: StatusOptions): string {
+  const header = headerLines(thread, options.colour).join("\n");
+  const body = options.body === null ? "" : `\n\n${options.body.trimEnd()}`;
+  return header + body;
+}
+
+function headerLines(thread: StatusThread, colour: boolean): string[] {
+  const { summary } = thread;
+  const cascade = CASCADE_SIGNS[summary.cascade];
+  return [
+    line("thread", printable(summary.name)),
+    line("lifecycle", paintLifecycle(summary.lifecycle, colour)),
+    line("workspace", printable(thread.workspacePath)),
+    line("head", thread.head ?? "none yet"),
+    line("checkpoint", checkpointText(thread)),
+    line("cascade", paint(`${cascade.glyph} ${summary.cascade}`, cascade.colour, colour)),
+    ...unresolvedLines(thread),
+    line("agent", agentText(thread, colour)),
+    line("follows", followsText(thread)),
+    line("children", childrenText(thread)),
+    ...operationLines(thread),
+    ...issueLines(thread, colour),
+  ];
+}
+
+function line(label: string, text: string): string {
+  return `${padEnd(label, LABEL_COLUMNS)}${text}`.trimEnd();
+}
+
+function paintLifecycle(lifecycle: Lifecycle, colour: boolean): string {
+  const sign = stateSign(lifecycle, null);
+  if (lifecycle === "Active") return lifecycle;
+  return paint(`${sign.glyph} ${lifecycle}`, sign.colour, colour);
+}
+
+function checkpointText(thread: StatusThread): string {
+  const { bookmark, checkpoint } = thread.summary;
+  const parts = [
+    bookmark === null ? "" : printable(bookmark),
+    thread.checkpointCommit ?? "none yet",
+    checkpoint === null ? "" : `(${RELATIONS[checkpoint]})`,
+  ];
+  return parts.filter((part) => part !== "").join(" ");
+}
+
+/** Which transitions make the cascade status what it is; a status in sync has none. */
+function unresolvedLines(thread: StatusThread): string[] {
+  return thread.intents
+    .filter((intent) => !isResolved(intent.state))
+    .map((intent) => {
+      const move = `${short(intent.fromBase)} → ${short(intent.toBase)}`;
+      const reason = intent.reason === null ? "" : ` (${printable(intent.reason)})`;
+      const parent = printable(intent.parentName);
+      return line("", `${intent.kind} of ${parent} ${move}: ${intent.state}${reason}`);
+    });
+}
+
+function agentText(thread: StatusThread, colour: boolean): string {
+  const { agent, lastAgentEvent } = thread.summary;
+  const harness = printable(thread.harness);
+  if (agent === null) return `${harness}, not running`;
+  const sign = stateSign("Active", agent);
+  const event = lastAgentEvent === null ? "" : `, last event ${printable(lastAgentEvent)}`;
+  return `${paint(`${sign.glyph} ${agent}`, sign.colour, colour)} ${harness}${event}`;
+}
+
+function followsText(thread: StatusThread): string {
+  if (thread.follows === null) return "nothing";
+  const { name, lastSynchronized } = thread.follows;
+  return `${FOLLOWS} ${printable(name)} at ${short(lastSynchronized)}`;
+}
+
+function childrenText(thread: StatusThread): string {
+  if (thread.children.length === 0) return "none";
+  const shown = thread.children.slice(0, MAX_CHILDREN_SHOWN).map((child) => printable(child.name));
+  const more = thread.children.length - shown.length;
+  return shown.join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** A lifecycle operation that has not simply succeeded: where it stands. */
+function operationLines(thread: StatusThread): string[] {
+  const operation = thread.operation;
+  if (operation === null || operation.state === "Completed") return [];
+  const at = operation.steps.find((s) => s.state !== "Completed" && s.state !== "Compensated");
+  const step = at === undefined ? "" : ` at ${at.name} (${at.state})`;
+  const error = operation.error === null ? "" : `: ${printable(operation.error)}`;
+  return [line("operation", `${operation.kind} ${operation.state}${step}${error}`)];
+}
+
+function issueLines(thread: StatusThread, colour: boolean): string[] {
+  const red: Colour = "red";
+  return thread.attention.map((item) =>
+    line("issue", paint(`! ${printable(item.kind)}: ${printable(item.message)}`, red, colour)),
+  );
+}

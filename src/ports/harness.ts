@@ -1,0 +1,110 @@
+/** The boundary with a coding agent (harness chapter). One adapter per harness; the orchestrator is neutral. */
+
+export const HARNESSES = ["claude-code", "codex"] as const;
+export type HarnessName = (typeof HARNESSES)[number];
+
+export interface Capabilities {
+  soft_pause: boolean;
+  session_resume: boolean;
+  structured_tool_hooks: boolean;
+  parallel_batch_boundary: boolean;
+  exclusive_pre_tool_use: boolean;
+  restart_startup_delivery: boolean;
+  mcp_client: boolean;
+  quiescence_detection: boolean;
+}
+
+/** What a raw hook payload means. `agentId` is null for the main agent. */
+export type HarnessEvent =
+  | { type: "SessionStarted"; sessionId: string; source: string; transcriptPath: string | null }
+  | { type: "UserPrompt"; sessionId: string; promptId: string | null; prompt: string }
+  | {
+      type: "PreTool";
+      sessionId: string;
+      agentId: string | null;
+      promptId: string | null;
+      toolUseId: string;
+      toolName: string;
+    }
+  | {
+      type: "PostTool";
+      sessionId: string;
+      agentId: string | null;
+      promptId: string | null;
+      toolUseId: string;
+      toolName: string;
+      failed: boolean;
+    }
+  | {
+      type: "BatchClosed";
+      sessionId: string;
+      agentId: string | null;
+      promptId: string | null;
+      /** `response` is the string the model gets as that call's result. */
+      calls: { toolUseId: string; toolName: string; response: string }[];
+    }
+  | { type: "TurnStopped"; sessionId: string; agentId: string | null; promptId: string | null }
+  | { type: "Attention"; sessionId: string; kind: string; message: string }
+  | { type: "SessionEnded"; sessionId: string; reason: string }
+  | { type: "Other"; name: string };
+
+export interface LaunchRequest {
+  threadId: string;
+  threadName: string;
+  incarnation: string;
+  incarnationSecret: string;
+  /** Harness conversation id; chosen by kiki where the harness allows it. */
+  sessionId: string;
+  resume: boolean;
+  workspaceRoot: string;
+  /** `harness/<thread>/`, 0700, outside the workspace. */
+  folder: string;
+  /** Absolute path of the harness executable. */
+  executable: string;
+  prompt: string | null;
+  extraArgs: readonly string[];
+  /** Allow-listed environment of the person's shell. */
+  env: Record<string, string>;
+  briefing: string | null;
+  hook: {
+    executable: string;
+    socket: string;
+    credentialFile: string;
+    errorLog: string;
+    passedFolder: string;
+    spoolFolder: string;
+    barrierFile: string;
+    /** `kk`, with which a hook starts a daemon that is gone. */
+    kk: string;
+    /** User state root. */
+    stateDir: string;
+  };
+}
+
+export interface LaunchSpec {
+  argv: string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** Hex SHA-256 over every generated file, the argv and the exclusivity evidence. */
+  settingsFingerprint: string;
+  /** Files whose bytes the fingerprint covers, for re-checking at the gate. */
+  files: string[];
+}
+
+export interface Harness {
+  readonly name: HarnessName;
+  /** First line of `--version`, parsed; throws KikiError `harness-version`. */
+  version(executable: string): Promise<string>;
+  capabilities(version: string): Capabilities;
+  /** Refuses by name (KikiError `harness-arg`) a launch argument that touches settings, hooks, trust or session. */
+  checkArguments(extraArgs: readonly string[]): void;
+  /** Writes the generated settings and the hook launcher; throws `hooks-not-exclusive` naming the file otherwise. */
+  prepare(request: LaunchRequest): Promise<LaunchSpec>;
+  interpretEvent(raw: unknown): HarnessEvent;
+  /** Bytes the hook prints on stdout so that the harness refuses the call and hands `reason` to the model. */
+  denyOutput(reason: string): string;
+  /** Exactly what the model gets as the result of a call denied with `reason`, in this version's wrapper. */
+  expectedResult(reason: string, call: { toolName: string }): string;
+  /** Recognises a start-up dialog that waits for the person, in captured pane text. */
+  startupDialog(paneText: string): string | null;
+}

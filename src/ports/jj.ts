@@ -1,0 +1,157 @@
+/**
+ * What kiki needs from jj (0.46). Two promises hold for every implementation:
+ * - a read takes a full operation id and writes nothing, anywhere (`--at-op <full id>` is the only pure read;
+ *   `--ignore-working-copy` alone merges divergent heads);
+ * - a mutation carries the token the caller persisted first, so that its operations can be attributed for ever.
+ * Failures are thrown as KikiError with a `jj-…` code.
+ */
+import type { ChangeId, CommitId, OpId } from "../core/ids.ts";
+import type { ProbeState } from "../core/intent.ts";
+
+export interface RepoLocation {
+  /** Folder of the workspace that was asked for. */
+  workspaceRoot: string;
+  /** Folder of the workspace that holds the repository itself (`.jj/repo` is a directory there). */
+  repoRoot: string;
+  /** `<repoRoot>/.jj/repo`, resolved. The canonical identity of a repository. */
+  repoDir: string;
+  /** The git store is shared with a plain git checkout at `repoRoot`. */
+  colocated: boolean;
+}
+
+export interface JjOperation {
+  id: OpId;
+  parents: OpId[];
+  description: string;
+  isSnapshot: boolean;
+  workspaceName: string | null;
+  /** Full argument vector as one string; "" for operations that have none (the first half of `workspace add`). */
+  args: string;
+}
+
+/** One workspace's `@` in one operation's view. */
+export interface WorkspaceView {
+  workspace: string;
+  /** Recorded path; not operation-versioned. */
+  root: string | null;
+  changeId: ChangeId;
+  commitId: CommitId;
+  parents: CommitId[];
+  conflict: boolean;
+  empty: boolean;
+  divergent: boolean;
+  immutable: boolean;
+  /** First line. */
+  description: string;
+}
+
+export interface CommitView {
+  commitId: CommitId;
+  changeId: ChangeId;
+  parents: CommitId[];
+  description: string;
+  conflict: boolean;
+  empty: boolean;
+  divergent: boolean;
+  immutable: boolean;
+  hidden: boolean;
+}
+
+export interface BookmarkView {
+  name: string;
+  /** One commit, or several when the bookmark is conflicted. */
+  targets: CommitId[];
+}
+
+export interface WorkspaceProbe {
+  state: ProbeState;
+  /** Hash over what was looked at: checkout, tree state, inventory, content hashes used, recorded `@`. */
+  fingerprint: string;
+  /** Operation the files were last written for; "" when unreadable. */
+  checkoutOp: OpId;
+  /** Commit jj's view at the probed operation records for this workspace; null when it records none. */
+  recordedCommit: CommitId | null;
+  /** Workspace-relative paths that differ, each with a letter: M modified, A added, D deleted, T type, C colliding. */
+  changed: string[];
+  /** For `Unknown`: what could not be proved. */
+  reason: string | null;
+}
+
+export interface StagedOperation {
+  id: OpId;
+  /** What jj said on stderr, for logs. */
+  notes: string;
+}
+
+export interface JjBackend {
+  /** Throws KikiError `jj-missing` / `jj-too-old` / `git-missing` / `git-too-old`, each with its remedy. */
+  checkVersions(): Promise<{ jj: string; git: string }>;
+  /** null when `folder` is in no jj workspace. */
+  locate(folder: string): Promise<RepoLocation | null>;
+  /** `neutral`: a folder of kiki's own from which mutations run without snapshotting anybody's working copy. */
+  open(repo: RepoLocation, neutral: string): JjRepo;
+}
+
+export interface JjRepo {
+  readonly location: RepoLocation;
+  /** Folder whose changes mean "new operation heads": `<repoDir>/op_heads/heads`. */
+  readonly headsFolder: string;
+
+  // ---- pure reads -------------------------------------------------------------------------------------------
+  /** Current operation heads, sorted; listed again until a transient second head has settled. */
+  heads(): Promise<OpId[]>;
+  /** Newest `limit` operations reachable from `head`, newest first, with every parent. */
+  operations(head: OpId, limit: number): Promise<JjOperation[]>;
+  /** Which of `ids` exist in the operation store. */
+  operationExists(id: OpId): Promise<boolean>;
+  workspaces(op: OpId): Promise<WorkspaceView[]>;
+  /** Commits of a revset, newest first. Hidden commits resolve by full commit id. `jj-revset` on a bad revset. */
+  commits(op: OpId, revset: string): Promise<CommitView[]>;
+  /** Like `commits`, limited to `ids` that exist (`present()`). */
+  existing(op: OpId, ids: readonly CommitId[]): Promise<CommitView[]>;
+  /** `ancestor` is an ancestor of, or equal to, `of`. */
+  isAncestor(op: OpId, ancestor: CommitId, of: CommitId): Promise<boolean>;
+  bookmarks(op: OpId): Promise<BookmarkView[]>;
+  /** Paths that differ between two commits, `{status: M|A|D|R|C, path}`. */
+  changedPaths(op: OpId, from: CommitId, to: CommitId): Promise<{ status: string; path: string }[]>;
+  conflictedPaths(op: OpId, commit: CommitId): Promise<string[]>;
+  /** git-format diff / diffstat text between two commits. */
+  diff(op: OpId, from: CommitId, to: CommitId): Promise<string>;
+  diffStat(op: OpId, from: CommitId, to: CommitId): Promise<string>;
+  /** `jj st` of a workspace as of now, literal text, written so that reading never starts a cascade. */
+  statusText(workspaceRoot: string): Promise<string>;
+  /** Byte-free probe against the view at `op` (facts: jj §3). Takes no lock and writes nothing. */
+  probe(workspaceRoot: string, workspace: string, op: OpId): Promise<WorkspaceProbe>;
+
+  // ---- mutations --------------------------------------------------------------------------------------------
+  /** Makes the neutral folder (idempotent) and leaves no recorded workspace behind. */
+  ensureNeutral(token: string): Promise<void>;
+  /**
+   * Adds workspace `name` at `path` with a new empty change described `description` on exactly `base`.
+   * Colocated exactly when the repository is. Does not snapshot any other workspace.
+   */
+  addWorkspace(input: {
+    name: string;
+    path: string;
+    base: CommitId;
+    description: string;
+    token: string;
+  }): Promise<void>;
+  forgetWorkspace(name: string, token: string): Promise<void>;
+  abandon(commits: readonly CommitId[], token: string): Promise<void>;
+  createBookmark(name: string, commit: CommitId, token: string): Promise<void>;
+  deleteBookmark(name: string, token: string): Promise<void>;
+  /** `jj util snapshot` in a managed workspace. */
+  snapshot(workspaceRoot: string, token: string): Promise<void>;
+  /** `jj workspace update-stale`. Exits 0 in every case: the caller re-probes and verifies. */
+  updateStale(workspaceRoot: string, token: string): Promise<void>;
+  /** Rebases exactly `chain` (root first) onto `onto`, starting from `at`, without publishing the operation. */
+  stageRebase(input: {
+    at: OpId;
+    chain: readonly CommitId[];
+    onto: CommitId;
+    token: string;
+  }): Promise<StagedOperation>;
+  /** Publishes a staged operation. Not a compare-and-swap: the caller checks heads before and after. */
+  integrate(op: OpId, token: string): Promise<void>;
+}

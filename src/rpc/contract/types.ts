@@ -1,0 +1,113 @@
+/** Shapes shared by several methods. Stable: documented in docs/rpc.md, printed by `--json`. */
+import { z } from "zod";
+import { AGENT_DISPLAY_STATES, LIFECYCLES, STEP_STATES } from "../../core/lifecycle.ts";
+import { CASCADE_STATUSES, INTENT_KINDS, INTENT_STATES } from "../../core/intent.ts";
+
+export const zThreadId = z.string().uuid();
+export const zCommit = z.string().regex(/^[0-9a-f]{40}$/);
+/** ISO 8601 on the wire; integer milliseconds in the database. */
+export const zTime = z.string();
+
+/** A repository named by its id or by any folder inside one of its workspaces. */
+export const zRepoRef = z.object({ repoId: z.string().optional(), folder: z.string().optional() });
+/** A thread named by id, name or unique prefix of a name. */
+export const zThreadRef = z.object({ repo: zRepoRef, thread: z.string().min(1) });
+
+/** The repo summary: the complete list of what one thread may see of another without an approval. */
+export const zThreadSummary = z.object({
+  repoId: z.string(),
+  repoPath: z.string(),
+  threadId: zThreadId,
+  name: z.string(),
+  bookmark: z.string().nullable(),
+  followsThreadId: zThreadId.nullable(),
+  followsName: z.string().nullable(),
+  lifecycle: z.enum(LIFECYCLES),
+  cascade: z.enum(CASCADE_STATUSES),
+  agent: z.enum(AGENT_DISPLAY_STATES).nullable(),
+  checkpoint: z.enum(["current", "behind", "diverged"]).nullable(),
+  tmuxSocket: z.string().nullable(),
+  tmuxSessionId: z.string().nullable(),
+  tmuxSession: z.string().nullable(),
+  description: z.string(),
+  lastAgentEvent: z.string().nullable(),
+  lastAgentEventAt: zTime.nullable(),
+});
+export type ThreadSummary = z.infer<typeof zThreadSummary>;
+
+export const zStep = z.object({
+  ordinal: z.number().int(),
+  name: z.string(),
+  state: z.enum(STEP_STATES),
+  error: z.string().nullable(),
+});
+
+export const zIntent = z.object({
+  intentId: z.string(),
+  seq: z.number().int(),
+  kind: z.enum(INTENT_KINDS),
+  state: z.enum(INTENT_STATES),
+  parentThreadId: z.string(),
+  parentName: z.string(),
+  fromBase: zCommit,
+  toBase: zCommit,
+  reason: z.string().nullable(),
+  redeliveries: z.number().int(),
+});
+
+export const zAttention = z.object({
+  kind: z.string(),
+  message: z.string(),
+  raisedAt: zTime,
+});
+
+/** Everything about one's own thread. */
+export const zThreadState = z.object({
+  summary: zThreadSummary,
+  workspacePath: z.string(),
+  workspaceName: z.string(),
+  head: zCommit.nullable(),
+  headOp: z.string().nullable(),
+  checkpointCommit: zCommit.nullable(),
+  baseCommit: zCommit.nullable(),
+  harness: z.string(),
+  incarnation: z.string().nullable(),
+  harnessSessionId: z.string().nullable(),
+  follows: z.object({ threadId: zThreadId, name: z.string(), lastSynchronized: zCommit }).nullable(),
+  children: z.array(z.object({ threadId: zThreadId, name: z.string() })),
+  intents: z.array(zIntent),
+  attention: z.array(zAttention),
+  operation: z
+    .object({ kind: z.string(), state: z.string(), error: z.string().nullable(), steps: z.array(zStep) })
+    .nullable(),
+});
+export type ThreadState = z.infer<typeof zThreadState>;
+
+export const zRepoSummary = z.object({
+  repoId: z.string(),
+  path: z.string(),
+  registeredAt: zTime,
+  colocated: z.boolean(),
+  stateDb: z.string(),
+  activeThreads: z.number().int(),
+  closedThreads: z.number().int(),
+});
+export type RepoSummary = z.infer<typeof zRepoSummary>;
+
+/** A canonical plan a person confirms, shown byte for byte. */
+export const zPlan = z.object({
+  method: z.string(),
+  /** Plain text, no ANSI, at most 80 columns where the content allows. */
+  text: z.string(),
+  /** Hex SHA-256 over method, canonical arguments, observed state and text. */
+  digest: z.string(),
+});
+export type Plan = z.infer<typeof zPlan>;
+
+export const zDoctorLine = z.object({
+  name: z.string(),
+  ok: z.boolean(),
+  detail: z.string(),
+  fix: z.string().nullable(),
+});
+export type DoctorLine = z.infer<typeof zDoctorLine>;

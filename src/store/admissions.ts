@@ -1,0 +1,213 @@
+/**
+ * `tool_admissions`: every decided tool call of an incarnation. Batches are numbered per (incarnation, agent) and
+ * the number only grows: it is one more than the newest closed batch's, or the open batch's own. Rows are never
+ * deleted while the incarnation lives, so a daemon restart knows every in-flight call.
+ */
+import type { IncarnationId, IntentId } from "../core/ids.ts";
+import type { Db } from "./db.ts";
+
+export type Admission = "PassThrough" | "Block";
+export type Resolution =
+  | "post-tool"
+  | "batch-closed"
+  | "batch-ended"
+  | "denied"
+  | "incarnation-retired";
+
+export interface AdmissionRow {
+  agentId: string;
+  ordinal: number;
+  promptId: string | null;
+  toolUseId: string;
+  toolName: string;
+  admission: Admission;
+  intentId: IntentId | null;
+  answer: "payload" | "generic" | null;
+  resolved: boolean;
+}
+
+interface Raw {
+  agent_id: string;
+  batch_ordinal: number;
+  prompt_id: string | null;
+  tool_use_id: string;
+  tool_name: string;
+  admission: Admission;
+  intent_id: string | null;
+  answer: "payload" | "generic" | null;
+  resolved_at: number | null;
+}
+
+function fromRaw(r: Raw): AdmissionRow {
+  return {
+    agentId: r.agent_id,
+    ordinal: r.batch_ordinal,
+    promptId: r.prompt_id,
+    toolUseId: r.tool_use_id,
+    toolName: r.tool_name,
+    admission: r.admission,
+    intentId: r.intent_id,
+    answer: r.answer,
+    resolved: r.resolved_at !== null,
+  };
+}
+
+/** Calls of batches that have neither closed nor ended, every agent of the incarnation, in order of arrival. */
+export function openCalls(db: Db, incarnation: IncarnationId): AdmissionRow[] {
+  return db
+    .query<Raw, { incarnation: string }>(
+      `SELECT agent_id, batch_ordinal, prompt_id, tool_use_id, tool_name, admission, intent_id, answer, resolved_at
+       FROM tool_admissions WHERE agent_session_id = $incarnation AND batch_closed_at IS NULL ORDER BY admission_id`,
+    )
+    .all({ incarnation })
+    .map(fromRaw);
+}
+
+/** Highest batch number ever used by one agent; 0 before its first. */
+export function lastOrdinal(db: Db, incarnation: IncarnationId, agentId: string): number {
+  return (
+    db
+      .query<{ n: number | null }, { incarnation: string; agentId: string }>(
+        "SELECT max(batch_ordinal) AS n FROM tool_admissions WHERE agent_session_id = $incarnation AND agent_id = $agentId",
+      )
+      .get({ incarnation, agentId })?.n ?? 0
+  );
+}
+
+export function admit(
+  db: Db,
+  row: {
+    incarnation: IncarnationId;
+    agentId: string;
+    ordinal: number;
+    promptId: string | null;
+    toolUseId: string;
+    toolName: string;
+    admission: Admission;
+    intentId: IntentId | null;
+    answer: "payload" | "generic" | null;
+    now: number;
+  },
+): void {
+  const denied = row.admission === "Block";
+  db.query(
+    `INSERT INTO tool_admissions (agent_session_id, agent_id, batch_ordinal, prompt_id, tool_use_id, tool_name,
+       admission, intent_id, answer, admitted_at, resolved_at, resolution)
+     VALUES ($incarnation, $agentId, $ordinal, $promptId, $toolUseId, $toolName, $admission, $intentId, $answer, $now,
+       $resolvedAt, $resolution)
+     ON CONFLICT (agent_session_id, tool_use_id) DO UPDATE SET answer = coalesce(excluded.answer, answer)`,
+  ).run({ ...row, resolvedAt: denied ? row.now : null, resolution: denied ? "denied" : null });
+}
+
+/** What a blocked call was finally told. */
+export function setAnswer(
+  db: Db,
+  incarnation: IncarnationId,
+  toolUseId: string,
+  answer: "payload" | "generic",
+): void {
+  db.query(
+    "UPDATE tool_admissions SET answer = $answer WHERE agent_session_id = $incarnation AND tool_use_id = $toolUseId AND admission = 'Block'",
+  ).run({ incarnation, toolUseId, answer });
+}
+
+export function resolveCall(
+  db: Db,
+  incarnation: IncarnationId,
+  toolUseId: string,
+  resolution: Resolution,
+  now: number,
+): void {
+  db.query(
+    `UPDATE tool_admissions SET resolved_at = $now, resolution = $resolution
+     WHERE agent_session_id = $incarnation AND tool_use_id = $toolUseId AND resolved_at IS NULL`,
+  ).run({ incarnation, toolUseId, resolution, now });
+}
+
+/** Closes (PostToolBatch) or ends (anything else that proves it over) one agent's batch; resolves its calls. */
+export function closeBatch(
+  db: Db,
+  incarnation: IncarnationId,
+  agentId: string,
+  ordinal: number,
+  how: "closed" | "ended",
+  now: number,
+): void {
+  db.query(
+    `UPDATE tool_admissions SET batch_closed_at = $now, batch_end = $how,
+       resolution = CASE WHEN resolved_at IS NULL THEN $resolution ELSE resolution END,
+       resolved_at = coalesce(resolved_at, $now)
+     WHERE agent_session_id = $incarnation AND agent_id = $agentId AND batch_ordinal = $ordinal
+       AND batch_closed_at IS NULL`,
+  ).run({
+    incarnation,
+    agentId,
+    ordinal,
+    how,
+    now,
+    resolution: how === "closed" ? "batch-closed" : "batch-ended",
+  });
+}
+
+/**
+ * A batch the harness closed in which kiki decided nothing at all (every call was refused before hooks) still counts
+ * as a model turn; nothing needs a row for it because no call of it was ever admitted.
+ */
+export function blockedInARow(db: Db, incarnation: IncarnationId): number {
+  const rows = db
+    .query<{ blocked: number }, { incarnation: string }>(
+      `SELECT max(admission = 'Block') AS blocked FROM tool_admissions
+       WHERE agent_session_id = $incarnation AND agent_id = '' AND batch_closed_at IS NOT NULL
+       GROUP BY batch_ordinal ORDER BY batch_ordinal DESC LIMIT 3`,
+    )
+    .all({ incarnation });
+  const firstPassed = rows.findIndex((r) => r.blocked === 0);
+  return firstPassed === -1 ? rows.length : firstPassed;
+}
+
+/** Blocked calls of one agent's batch, for the receipt. */
+export function blockedCalls(
+  db: Db,
+  incarnation: IncarnationId,
+  agentId: string,
+  ordinal: number,
+): { toolUseId: string; toolName: string; answer: "payload" | "generic" | null }[] {
+  return db
+    .query<
+      { tool_use_id: string; tool_name: string; answer: "payload" | "generic" | null },
+      { incarnation: string; agentId: string; ordinal: number }
+    >(
+      `SELECT tool_use_id, tool_name, answer FROM tool_admissions
+       WHERE agent_session_id = $incarnation AND agent_id = $agentId AND batch_ordinal = $ordinal
+         AND admission = 'Block' ORDER BY admission_id`,
+    )
+    .all({ incarnation, agentId, ordinal })
+    .map((r) => ({ toolUseId: r.tool_use_id, toolName: r.tool_name, answer: r.answer }));
+}
+
+/** This agent was already handed a copy of the intent's payload. */
+export function hasCopy(
+  db: Db,
+  incarnation: IncarnationId,
+  agentId: string,
+  intentId: IntentId,
+): boolean {
+  return (
+    db
+      .query(
+        `SELECT 1 FROM tool_admissions WHERE agent_session_id = $incarnation AND agent_id = $agentId
+           AND intent_id = $intentId AND answer = 'payload'`,
+      )
+      .get({ incarnation, agentId, intentId }) !== null
+  );
+}
+
+/** Everything a dead process had open is over. */
+export function retireCalls(db: Db, incarnation: IncarnationId, now: number): void {
+  db.query(
+    `UPDATE tool_admissions SET batch_closed_at = $now, batch_end = 'ended',
+       resolution = CASE WHEN resolved_at IS NULL THEN 'incarnation-retired' ELSE resolution END,
+       resolved_at = coalesce(resolved_at, $now)
+     WHERE agent_session_id = $incarnation AND batch_closed_at IS NULL`,
+  ).run({ incarnation, now });
+}

@@ -1,0 +1,73 @@
+/** `attention`: what needs a person. One row per event for ever, so one notification per event for ever. */
+import type { ThreadId } from "../core/ids.ts";
+import type { Db } from "./db.ts";
+
+export interface AttentionRow {
+  attentionId: number;
+  threadId: ThreadId;
+  kind: string;
+  dedupKey: string;
+  message: string;
+  /** Marks the thread blocked until acknowledged. */
+  loud: boolean;
+  raisedAt: number;
+}
+
+/** True when the event is new: then, and only then, somebody is to be notified. */
+export function raiseAttention(
+  db: Db,
+  row: {
+    threadId: ThreadId;
+    kind: string;
+    dedupKey: string;
+    message: string;
+    loud: boolean;
+    now: number;
+  },
+): boolean {
+  const done = db
+    .query(
+      `INSERT INTO attention (thread_id, kind, dedup_key, message, loud, raised_at)
+       VALUES ($threadId, $kind, $dedupKey, $message, $loud, $now) ON CONFLICT DO NOTHING`,
+    )
+    .run({ ...row, loud: row.loud ? 1 : 0 });
+  return done.changes > 0;
+}
+
+/** Acknowledges every open row of one kind of a thread: the condition it names is over, or a person dealt with it. */
+export function acknowledgeAttention(db: Db, threadId: ThreadId, kind: string, now: number): void {
+  db.query(
+    `UPDATE attention SET acknowledged_at = $now
+     WHERE thread_id = $threadId AND kind = $kind AND acknowledged_at IS NULL`,
+  ).run({ threadId, kind, now });
+}
+
+/** Unacknowledged, oldest first. */
+export function openAttention(db: Db, threadId: ThreadId): AttentionRow[] {
+  return db
+    .query<
+      {
+        attention_id: number;
+        thread_id: string;
+        kind: string;
+        dedup_key: string;
+        message: string;
+        loud: number;
+        raised_at: number;
+      },
+      { threadId: string }
+    >(
+      `SELECT * FROM attention WHERE thread_id = $threadId AND acknowledged_at IS NULL
+       ORDER BY attention_id`,
+    )
+    .all({ threadId })
+    .map((r) => ({
+      attentionId: r.attention_id,
+      threadId: r.thread_id,
+      kind: r.kind,
+      dedupKey: r.dedup_key,
+      message: r.message,
+      loud: r.loud === 1,
+      raisedAt: r.raised_at,
+    }));
+}

@@ -1,0 +1,31 @@
+/** The door to SQLite: the connection type, the pragmas, and the one way to write. */
+import { Database } from "bun:sqlite";
+import { nameStorageError } from "./errors.ts";
+
+export type Db = Database;
+
+/** Milliseconds SQLite waits for a lock before SQLITE_BUSY; the daemon is the only writer, so this is generous. */
+export const BUSY_TIMEOUT_MS = 5000;
+
+/** Opens (creating) a database file with kiki's pragmas. The caller migrates before use. */
+export function connect(file: string): Db {
+  const db = new Database(file, { create: true, readwrite: true, strict: true });
+  // busy_timeout first: switching to WAL takes a lock itself.
+  db.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  db.run("PRAGMA journal_mode = WAL");
+  db.run("PRAGMA synchronous = FULL");
+  db.run("PRAGMA foreign_keys = ON");
+  return db;
+}
+
+/**
+ * Runs `body` in one BEGIN IMMEDIATE transaction and returns its result; rolls back on a throw. `body` is
+ * synchronous by type: a transaction never awaits. A full disk and its like come as KikiError `database-…`.
+ */
+export function write<T>(db: Db, body: () => T extends Promise<unknown> ? never : T): T {
+  try {
+    return db.transaction(body as () => T).immediate();
+  } catch (error) {
+    throw nameStorageError(error, db.filename);
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * `agent_sessions` (incarnations: one process of a harness each) and `launch_gates` (the one-use permission to start
+ * that process). A gate only moves forward: Activated → Claimed → Exec, or to Revoked (trigger).
+ */
+import type { IncarnationId, ThreadId } from "../core/ids.ts";
+import type { AgentStatus } from "../core/lifecycle.ts";
+import type { Db } from "./db.ts";
+import type { HarnessColumn } from "./threads.ts";
+
+export interface SessionRow {
+  incarnation: IncarnationId;
+  threadId: ThreadId;
+  harness: HarnessColumn;
+  harnessVersion: string;
+  /** The harness's own conversation id. */
+  harnessSessionId: string;
+  secretSha256: string;
+  settingsFingerprint: string;
+  capabilities: Record<string, boolean>;
+  pid: number | null;
+  startTime: string | null;
+  status: AgentStatus;
+  /** The harness said that its session has started, with this incarnation's secret. */
+  sessionStartedAt: number | null;
+  readyAt: number | null;
+  retiredAt: number | null;
+}
+
+type Raw = Omit<SessionRow, "capabilities"> & { capabilitiesJson: string };
+
+const COLUMNS = `agent_session_id AS incarnation, thread_id AS threadId, harness,
+  harness_version AS harnessVersion, harness_session_id AS harnessSessionId,
+  secret_sha256 AS secretSha256, settings_fingerprint AS settingsFingerprint,
+  capabilities_json AS capabilitiesJson, pid, start_time AS startTime, status,
+  session_started_at AS sessionStartedAt, ready_at AS readyAt, retired_at AS retiredAt`;
+
+function fromRaw(r: Raw): SessionRow {
+  const { capabilitiesJson, ...rest } = r;
+  return { ...rest, capabilities: JSON.parse(capabilitiesJson) as Record<string, boolean> };
+}
+
+/** A new incarnation, not started yet. Throws (partial UNIQUE) while the thread has a live one. */
+export function insertSession(
+  db: Db,
+  row: {
+    incarnation: IncarnationId;
+    threadId: ThreadId;
+    harness: HarnessColumn;
+    harnessVersion: string;
+    harnessSessionId: string;
+    secretSha256: string;
+    settingsFingerprint: string;
+    capabilities: object;
+    now: number;
+  },
+): void {
+  const { capabilities, ...rest } = row;
+  db.query(
+    `INSERT INTO agent_sessions (agent_session_id, thread_id, harness, harness_version,
+       harness_session_id, secret_sha256, settings_fingerprint, capabilities_json, status, created_at)
+     VALUES ($incarnation, $threadId, $harness, $harnessVersion, $harnessSessionId, $secretSha256,
+       $settingsFingerprint, $capabilities, 'Running', $now)`,
+  ).run({ ...rest, capabilities: JSON.stringify(capabilities) });
+}
+
+export function sessionById(db: Db, incarnation: IncarnationId): SessionRow | null {
+  const r = db
+    .query<Raw, { incarnation: string }>(
+      `SELECT ${COLUMNS} FROM agent_sessions WHERE agent_session_id = $incarnation`,
+    )
+    .get({ incarnation });
+  return r === null ? null : fromRaw(r);
+}
+
+/** The thread's one incarnation that has not been retired. */
+export function liveSession(db: Db, threadId: ThreadId): SessionRow | null {
+  const r = db
+    .query<Raw, { threadId: string }>(
+      `SELECT ${COLUMNS} FROM agent_sessions WHERE thread_id = $threadId AND retired_at IS NULL`,
+    )
+    .get({ threadId });
+  return r === null ? null : fromRaw(r);
+}
+
+/** Identity of the process: a pid alone is reused. */
+export function setProcess(
+  db: Db,
+  incarnation: IncarnationId,
+  process: { pid: number; startTime: string },
+): void {
+  db.query(
+    `UPDATE agent_sessions SET pid = $pid, start_time = $startTime
+     WHERE agent_session_id = $incarnation`,
+  ).run({ incarnation, ...process });
+}
+
+/** Every start of a session: the first one, a resume, `/clear` (which changes the conversation id). */
+export function noteSessionStarted(
+  db: Db,
+  incarnation: IncarnationId,
+  row: { harnessSessionId: string; now: number },
+): void {
+  db.query(
+    `UPDATE agent_sessions SET harness_session_id = $harnessSessionId,
+       session_started_at = coalesce(session_started_at, $now)
+     WHERE agent_session_id = $incarnation AND retired_at IS NULL`,
+  ).run({ incarnation, ...row });
+}
+
+/** Throws (CHECK) before the process is known. */
+export function setReady(db: Db, incarnation: IncarnationId, now: number): void {
+  db.query(
+    `UPDATE agent_sessions SET ready_at = $now
+     WHERE agent_session_id = $incarnation AND ready_at IS NULL AND retired_at IS NULL`,
+  ).run({ incarnation, now });
+}
+
+/** True when it was live until now. */
+export function retireSession(
+  db: Db,
+  incarnation: IncarnationId,
+  status: "Quiescent" | "Crashed",
+  now: number,
+): boolean {
+  const done = db
+    .query(
+      `UPDATE agent_sessions SET status = $status, retired_at = $now
+       WHERE agent_session_id = $incarnation AND retired_at IS NULL`,
+    )
+    .run({ incarnation, status, now });
+  return done.changes === 1;
+}
+
+// ---- launch gates -------------------------------------------------------------------------------------------
+
+export type GateState = "Activated" | "Claimed" | "Exec" | "Revoked";
+
+export interface GateRow {
+  gateId: string;
+  threadId: ThreadId;
+  incarnation: IncarnationId;
+  state: GateState;
+  /** The one pane whose wrapper may pass. */
+  paneId: string;
+  launchFile: string;
+}
+
+const GATE_COLUMNS = `gate_id AS gateId, thread_id AS threadId, agent_session_id AS incarnation, state,
+  pane_id AS paneId, launch_file AS launchFile`;
+
+/**
+ * Opens the gate of an incarnation. Throws (trigger) unless the thread's credential, head, checkpoint and tmux
+ * session are durable.
+ */
+export function insertGate(db: Db, row: Omit<GateRow, "state"> & { now: number }): void {
+  db.query(
+    `INSERT INTO launch_gates (gate_id, thread_id, agent_session_id, state, pane_id, launch_file, created_at)
+     VALUES ($gateId, $threadId, $incarnation, 'Activated', $paneId, $launchFile, $now)`,
+  ).run({ ...row });
+}
+
+/** The thread's gate that is `Activated` or `Claimed`; at most one (partial UNIQUE). */
+export function openGate(db: Db, threadId: ThreadId): GateRow | null {
+  return db
+    .query<GateRow, { threadId: string }>(
+      `SELECT ${GATE_COLUMNS} FROM launch_gates
+       WHERE thread_id = $threadId AND state IN ('Activated','Claimed')`,
+    )
+    .get({ threadId });
+}
+
+export function gateOf(db: Db, incarnation: IncarnationId): GateRow | null {
+  return db
+    .query<GateRow, { incarnation: string }>(
+      `SELECT ${GATE_COLUMNS} FROM launch_gates WHERE agent_session_id = $incarnation`,
+    )
+    .get({ incarnation });
+}
+
+/** True when the gate was in `from`. */
+export function moveGate(
+  db: Db,
+  gateId: string,
+  from: GateState,
+  to: "Claimed" | "Exec" | "Revoked",
+): boolean {
+  const done = db
+    .query("UPDATE launch_gates SET state = $to WHERE gate_id = $gateId AND state = $from")
+    .run({ gateId, from, to });
+  return done.changes === 1;
+}
+
+/** Nobody passes any more; a gate that was passed stays as it is. */
+export function revokeGate(db: Db, incarnation: IncarnationId): void {
+  db.query(
+    `UPDATE launch_gates SET state = 'Revoked'
+     WHERE agent_session_id = $incarnation AND state IN ('Activated','Claimed')`,
+  ).run({ incarnation });
+}

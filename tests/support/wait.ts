@@ -1,0 +1,32 @@
+/** Waiting for a condition with a deadline, so that no test sleeps for "long enough". */
+
+const POLL_MS = 20;
+
+/**
+ * Polls `probe` until it returns something other than `undefined`, `null` or `false`, and returns that. A throw
+ * counts as "not yet"; after `ms` the error names `what` and the last thing that was wrong.
+ */
+export async function waitFor<T>(
+  probe: () => T | undefined | null | false | Promise<T | undefined | null | false>,
+  ms: number,
+  what: string | (() => string),
+): Promise<T> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    let last: unknown;
+    try {
+      const value = await probe();
+      if (value !== undefined && value !== null && value !== false) return value;
+      last = value;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() >= deadline) {
+      const detail = last instanceof Error ? `: ${last.message}` : "";
+      throw new Error(
+        `after ${ms} ms still not: ${typeof what === "string" ? what : what()}${detail}`,
+      );
+    }
+    await Bun.sleep(POLL_MS);
+  }
+}
