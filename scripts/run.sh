@@ -54,8 +54,8 @@ if ! installed; then
   fi
 fi
 
-# stdout belongs to the script: the last line of `npm test` is its verdict.
-sh scripts/tools.sh >&2
+# stdout belongs to the script: the last line of `npm test` is its verdict. Only a build runs no tool.
+[ "$name" = build ] || sh scripts/tools.sh >&2
 
 export PATH="$here/.tools/bin:$here/node_modules/.bin:$PATH"
 exec bun "$script" "$@"

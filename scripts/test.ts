@@ -47,8 +47,9 @@ function selection(args: string[]): { files: string[]; options: string[] } {
 function testEnvironment(runRoot: string): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {
-    if (value === undefined || /^(TMUX|KIKI_|JJ_|GIT_|XDG_|BUN_OPTIONS)/.test(name)) continue;
-    env[name] = value;
+    // KIKI_TEST_… is how a person talks to the tests themselves.
+    if (/^(TMUX|KIKI_(?!TEST_)|JJ_|GIT_|XDG_|BUN_OPTIONS|BUN_TMPDIR)/.test(name)) continue;
+    if (value !== undefined) env[name] = value;
   }
   const home = join(runRoot, "home");
   mkdirSync(home);

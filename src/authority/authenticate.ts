@@ -2,14 +2,13 @@
  * From a credential to a caller (authority chapter, "Credentials"). This slice knows registration and thread
  * credentials; approvals, presenters and the audit row of every request come in at this place.
  *
- * Runs before every tool call of every agent: for a hook it is two look-ups by unique key.
+ * Runs before every tool call of every agent: for a hook it is one look-up by unique key.
  */
 import { timingSafeEqual } from "node:crypto";
 import { fail, type KikiError } from "../core/errors.ts";
 import type { RepoId, ThreadId } from "../core/ids.ts";
 import { liveUserCredentials, threadOfCredential } from "../store/credentials.ts";
 import type { Db } from "../store/db.ts";
-import { incarnation } from "../store/edges.ts";
 
 export type Caller =
   | { kind: "anonymous" }
@@ -77,38 +76,22 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
     if (caller === null) {
       return refused("credential-unknown", "this credential is unknown or has been revoked");
     }
-    if (needs === "own-thread") return ownThread(deps, caller, input) ?? caller;
-    return caller;
+    return needs === "own-thread" ? (otherThread(caller, input) ?? caller) : caller;
   };
 }
 
-/** Why `caller` may not speak for the thread, or incarnation, that `input` names; null when it may. */
-function ownThread(
-  deps: AuthenticateDeps,
-  caller: Caller | KikiError,
-  input: unknown,
-): KikiError | null {
+/**
+ * Why `caller` may not speak for the thread that `input` names; null when it may. A hook names an incarnation
+ * instead, and proves it by a secret: the hook handlers check that, because they need the incarnation's row anyway.
+ */
+function otherThread(caller: Caller | KikiError, input: unknown): KikiError | null {
   if (caller.kind !== "thread") {
     return refused("credential-kind", "this method needs the credential of its own thread");
   }
-  const { repoId, threadId, incarnation: id, secret } = input as Record<string, unknown>;
-  const otherThread = threadId !== undefined && threadId !== caller.threadId;
-  if (otherThread || (repoId !== undefined && repoId !== caller.repoId)) {
-    return refused("credential-thread", "this credential belongs to another thread");
-  }
-  if (typeof id !== "string") return null;
-  const db = [...deps.repos()].find((repo) => repo.repoId === caller.repoId)?.db;
-  const row = db === undefined ? null : incarnation(db, id);
-  if (row === null || row.threadId !== caller.threadId) {
-    return refused("incarnation-unknown", "kiki did not start this agent process for this thread");
-  }
-  if (typeof secret === "string" && !sameHash(row.secretSha256, hashSecret(secret))) {
-    return refused(
-      "incarnation-secret",
-      "this process does not hold the secret of the agent that kiki started",
-    );
-  }
-  return null;
+  const { repoId, threadId } = input as Record<string, unknown>;
+  const named = threadId ?? caller.threadId;
+  if (named === caller.threadId && (repoId ?? caller.repoId) === caller.repoId) return null;
+  return refused("credential-thread", "this credential belongs to another thread");
 }
 
 function refused(code: string, message: string): KikiError {

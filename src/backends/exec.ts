@@ -11,7 +11,7 @@ import { fail } from "../core/errors.ts";
 
 export interface RunRequest {
   /** Program (looked up on `env.PATH` when it has no slash) and arguments; never a shell line. */
-  argv: readonly [string, ...string[]];
+  argv: readonly string[];
   cwd: string;
   /** The complete environment of the child, usually `baseEnv()`. */
   env: Record<string, string>;
@@ -90,7 +90,7 @@ export function baseEnv(
  * `command-aborted` (signal).
  */
 export async function run(request: RunRequest): Promise<RunResult> {
-  const name = request.argv[0];
+  const name = request.argv[0] ?? "(no program)";
   if (request.signal?.aborted) throw aborted(name);
   const child = start(request);
   const ending = { timedOut: false, aborted: false, tooLarge: false };
@@ -126,6 +126,29 @@ export async function run(request: RunRequest): Promise<RunResult> {
   } finally {
     clearTimeout(timer);
     request.signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+/**
+ * Runs one short command and waits for it, blocking; for facts a synchronous port needs. stdout is "" when the
+ * command is missing, fails or takes too long.
+ */
+export function runSync(
+  request: Pick<RunRequest, "argv" | "cwd" | "env" | "timeoutMs">,
+): { code: number | null; stdout: string } {
+  try {
+    const result = Bun.spawnSync([...request.argv], {
+      cwd: request.cwd,
+      env: request.env,
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "ignore",
+      timeout: request.timeoutMs,
+      killSignal: "SIGKILL",
+    });
+    return { code: result.exitCode, stdout: result.exitCode === 0 ? result.stdout.toString() : "" };
+  } catch {
+    return { code: null, stdout: "" };
   }
 }
 

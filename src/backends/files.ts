@@ -7,16 +7,19 @@ import {
   chmodSync,
   closeSync,
   fsyncSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
+  symlinkSync,
   unlinkSync,
   writeSync,
 } from "node:fs";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 
 /**
@@ -42,6 +45,18 @@ export function writeDurable(path: string, bytes: string | Uint8Array, mode: num
     throw error;
   }
   syncFolder(folder);
+}
+
+/** Puts a symlink in place by rename: whoever follows `path` finds the old target or the new one, never nothing. */
+export function replaceLink(path: string, target: string): void {
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  symlinkSync(target, temporary);
+  try {
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
 }
 
 /** Removes a file and makes the removal durable; one that is gone already is success. */
@@ -88,6 +103,26 @@ export function listDir(path: string): string[] {
     if (isMissing(error)) return [];
     throw error;
   }
+}
+
+/**
+ * Durable byte copy, parents made; a symlink stays a symlink. Returns the SHA-256 of the content (of a symlink's target
+ * text), or null when there is nothing to copy (gone, or not a file).
+ */
+export function copyInto(from: string, to: string): string | null {
+  const stat = lstatSync(from, { throwIfNoEntry: false });
+  if (stat === undefined || !(stat.isFile() || stat.isSymbolicLink())) return null;
+  mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+  if (stat.isSymbolicLink()) {
+    const target = readlinkSync(from);
+    rmSync(to, { force: true });
+    symlinkSync(target, to);
+    syncFolder(dirname(to));
+    return createHash("sha256").update(target).digest("hex");
+  }
+  const bytes = readFileSync(from);
+  writeDurable(to, bytes, 0o600);
+  return createHash("sha256").update(bytes).digest("hex");
 }
 
 /** Flushes a folder's entries (renames, removals) to disk. */

@@ -11,18 +11,18 @@ export interface BundleEntry {
 }
 
 /** Writes `<folder>/files/<path>` and `<folder>/inventory.json`; idempotent for the same probe. */
-export async function saveBundle(
+export function saveBundle(
   deps: Pick<CascadeDeps, "files" | "clock">,
   input: { folder: string; child: CascadeThread; probe: WorkspaceProbe; plan: unknown },
-): Promise<BundleEntry[]> {
-  await deps.files.ensureDir(input.folder, 0o700);
+): BundleEntry[] {
+  deps.files.ensureDir(input.folder, 0o700);
   const entries: BundleEntry[] = [];
   for (const line of input.probe.changed) {
     const change = line.slice(0, 1);
     const path = line.slice(2);
     // "H HEAD" and "~ …" describe jj or git state, not a file.
     if (change === "H" || change === "~") continue;
-    const sha256 = await deps.files.copyInto(
+    const sha256 = deps.files.copyInto(
       `${input.child.workspacePath}/${path}`,
       `${input.folder}/files/${path}`,
     );
@@ -38,7 +38,7 @@ export async function saveBundle(
     plan: input.plan,
     entries,
   };
-  await deps.files.writeDurable(
+  deps.files.writeDurable(
     `${input.folder}/inventory.json`,
     `${JSON.stringify(inventory, null, 1)}\n`,
     0o600,

@@ -76,7 +76,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
   const recover = async (): Promise<void> => {
     await survivingJj(deps);
     write(deps.db, () => closeOrphanedAttributions(deps.db));
-    for (const thread of watchedThreads(deps.db)) await refreshMarker(deps, thread.threadId);
+    for (const thread of watchedThreads(deps.db)) refreshMarker(deps, thread.threadId);
     for (const intent of boundIntents(deps.db)) {
       if (intent.state !== "Reconciling" || intent.barrier === null) continue;
       const caller = { threadId: intent.threadId, incarnation: intent.barrier.incarnation };

@@ -133,7 +133,7 @@ export class Deliver {
       write(this.#d.deps.db, () =>
         acknowledge(this.#d.deps.db, decision.intentId, call.toolUseId, this.#d.deps.clock.now()),
       );
-      await refreshMarker(this.#d.deps, caller.threadId);
+      refreshMarker(this.#d.deps, caller.threadId);
     }
     throw new Error("too many acknowledgements for one call");
   }
@@ -188,7 +188,7 @@ export class Deliver {
           (i) => i.intentId === decision.intentId && i.barrier !== null,
         );
         const tuple = { incarnation: caller.incarnation, turn: call.ordinal, batch: call.ordinal };
-        await ensureMarker(this.#d.deps, caller.threadId, decision.intentId);
+        ensureMarker(this.#d.deps, caller.threadId, decision.intentId);
         write(db, () =>
           (bound ? rebindSoftBatch : bindSoftBatch)(
             db,
@@ -334,20 +334,20 @@ function adapterOf(deps: CascadeDeps, caller: HookCaller): ReturnType<CascadeDep
 }
 
 /** Written, durably, before the tuple commits: hooks that cannot reach the daemon look at it. */
-export async function ensureMarker(
+export function ensureMarker(
   deps: CascadeDeps,
   threadId: string,
   intentId: string,
-): Promise<void> {
+): void {
   const paths = threadPaths(deps.stateDir, deps.repoId, threadId);
-  await deps.files.writeDurable(paths.barrier, `${intentId}\n`, 0o600);
+  deps.files.writeDurable(paths.barrier, `${intentId}\n`, 0o600);
 }
 
 /** Makes the marker what the intents say: the row is the authority, the file its projection. */
-export async function refreshMarker(deps: CascadeDeps, threadId: string): Promise<void> {
+export function refreshMarker(deps: CascadeDeps, threadId: string): void {
   const needing = unresolvedIntents(deps.db, threadId).find((i) =>
     needsMarker(i.state, i.barrier !== null),
   );
-  if (needing !== undefined) await ensureMarker(deps, threadId, needing.intentId);
-  else await deps.files.removeDurable(threadPaths(deps.stateDir, deps.repoId, threadId).barrier);
+  if (needing !== undefined) ensureMarker(deps, threadId, needing.intentId);
+  else deps.files.removeDurable(threadPaths(deps.stateDir, deps.repoId, threadId).barrier);
 }

@@ -12,15 +12,18 @@ import type { Db } from "../store/db.ts";
 
 /** Durable file work, handed in because only `backends/files.ts` may touch the disk. */
 export interface CascadeFiles {
-  writeDurable(path: string, bytes: string | Uint8Array, mode: number): Promise<void>;
-  removeDurable(path: string): Promise<void>;
-  ensureDir(path: string, mode: number): Promise<void>;
+  writeDurable(path: string, bytes: string | Uint8Array, mode: number): void;
+  /** A file that is not there is success. */
+  removeDurable(path: string): void;
+  ensureDir(path: string, mode: number): void;
   /** Names in a folder, sorted; empty when the folder does not exist. */
-  listDir(path: string): Promise<string[]>;
-  readText(path: string): Promise<string | null>;
-  exists(path: string): Promise<boolean>;
-  /** Byte copy (symlinks as symlinks), returns the SHA-256 of the content, or null when the source is gone. */
-  copyInto(from: string, to: string): Promise<string | null>;
+  listDir(path: string): string[];
+  readText(path: string): string | null;
+  /**
+   * Durable byte copy (parents made; a symlink stays a symlink). Returns the SHA-256 of the content (of the target's
+   * text for a symlink), or null when the source is not there.
+   */
+  copyInto(from: string, to: string): string | null;
 }
 
 export interface CascadeDeps {

@@ -208,14 +208,14 @@ export class Inbox {
 
   async #drainNow(caller: HookCaller): Promise<void> {
     const paths = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId);
-    for (const name of await this.#deps.files.listDir(paths.spool)) {
+    for (const name of this.#deps.files.listDir(paths.spool)) {
       if (!name.endsWith(".json")) continue;
       const file = `${paths.spool}/${name}`;
-      const text = await this.#deps.files.readText(file);
+      const text = this.#deps.files.readText(file);
       if (text !== null) await this.#takeSpooled(caller, name, text);
-      await this.#deps.files.removeDurable(file);
+      this.#deps.files.removeDurable(file);
     }
-    await this.#importPassed(caller, paths.passed);
+    this.#importPassed(caller, paths.passed);
   }
 
   async #takeSpooled(caller: HookCaller, name: string, text: string): Promise<void> {
@@ -229,16 +229,17 @@ export class Inbox {
   }
 
   /** A `passed/` file is its batch's PassThrough admission. */
-  async #importPassed(caller: HookCaller, folder: string): Promise<void> {
+  #importPassed(caller: HookCaller, folder: string): void {
     const { db, clock } = this.#deps;
-    for (const name of await this.#deps.files.listDir(folder)) {
+    for (const name of this.#deps.files.listDir(folder)) {
+      if (name.startsWith(".")) continue; // being written: it counts once it has its name
       if (!name.startsWith(`${caller.incarnation}.`)) {
-        await this.#deps.files.removeDurable(`${folder}/${name}`);
+        this.#deps.files.removeDurable(`${folder}/${name}`);
         continue;
       }
       const call = this.#passedCall(
         caller,
-        await this.#deps.files.readText(`${folder}/${name}`),
+        this.#deps.files.readText(`${folder}/${name}`),
         name,
       );
       const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === call.agentId);
@@ -255,7 +256,7 @@ export class Inbox {
         }),
       );
       // From here the durable admission stands for it.
-      await this.#deps.files.removeDurable(`${folder}/${name}`);
+      this.#deps.files.removeDurable(`${folder}/${name}`);
     }
   }
 
@@ -277,9 +278,9 @@ export class Inbox {
   }
 
   /** After `drain`: a call that passed unseen is an open PassThrough admission now, so only fresh files count. */
-  async passedUnresolved(caller: HookCaller): Promise<boolean> {
+  passedUnresolved(caller: HookCaller): boolean {
     const { passed } = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId);
-    return (await this.#deps.files.listDir(passed)).some((n) =>
+    return (this.#deps.files.listDir(passed)).some((n) =>
       n.startsWith(`${caller.incarnation}.`),
     );
   }

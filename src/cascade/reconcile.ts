@@ -7,14 +7,14 @@ import { classify, type Classification } from "../core/classify.ts";
 import type { CommitId, IntentId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import { recoveryBundle } from "../core/paths.ts";
-import { validateStack, type StackCommit } from "../core/stack.ts";
-import type { CommitView, WorkspaceProbe } from "../ports/jj.ts";
+import type { WorkspaceProbe } from "../ports/jj.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, edges } from "../store/edges.ts";
 import { intentById, savePlan, setIntentState } from "../store/intents.ts";
 import { attribute } from "../store/ops.ts";
 import type { CascadeDeps } from "./deps.ts";
-import { standingBase, transitionFacts } from "./interpret.ts";
+import { ownedStack, stagedFits } from "./chain.ts";
+import { transitionFacts } from "./interpret.ts";
 import { saveBundle } from "./bundle.ts";
 import { recordOthers, recordResult } from "./record.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
@@ -253,7 +253,7 @@ async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
 async function needsRecovery(scene: Scene, probe: WorkspaceProbe, reason: string): Promise<never> {
   const { deps, intent, child } = scene;
   const folder = recoveryBundle(deps.stateDir, deps.repoId, intent.intentId);
-  const inventory = await saveBundle(deps, { folder, child, probe, plan: scene.plan });
+  const inventory = saveBundle(deps, { folder, child, probe, plan: scene.plan });
   throw new Stop(
     { outcome: "recovery-required", reason },
     {
@@ -277,8 +277,9 @@ async function advance(
   const { jj } = scene;
   for (let attempt = 1; attempt <= MAX_STAGE_ATTEMPTS; attempt += 1) {
     const op = await pinHead(scene);
-    const chain = await ownedChain(scene, op);
-    scene.plan.chain = chain.map((c) => c.commitId);
+    const owned = await ownedStack(scene, op);
+    if (!owned.ok) throw new Stop({ outcome: "topology-diverged", reason: owned.error });
+    scene.plan.chain = [...owned.value.chain, ...owned.value.followers].map((c) => c.commitId);
     const probe = await probeNow(scene, op);
     if (probe.state !== "FreshClean")
       await needsRecovery(scene, probe, `the workspace became ${probe.state}`);
@@ -286,7 +287,9 @@ async function advance(
     const staged = await jj.stageRebase({ at: op, chain: scene.plan.chain, onto: toBase, token });
     scene.plan.stagedOp = staged.id;
     persistPlan(scene, probe.fingerprint);
-    await inspectStaged(scene, staged.id, toBase, chain);
+    if (!(await stagedFits(scene, staged.id, toBase, owned.value))) {
+      throw new Stop({ outcome: "topology-diverged", reason: "StagedResultUnexpected" });
+    }
     const now = await jj.heads();
     if (now.length !== 1 || now[0] !== op) continue; // something else landed first: stage again on top of it
     scene.deps.crash.at("intent.integrate.before");
@@ -309,58 +312,6 @@ async function afterAdvance(scene: Scene, adoptedEdits: boolean): Promise<Reconc
     await needsRecovery(scene, probe, `after the rebase the workspace is ${probe.state}`);
   }
   return finish(scene, await pinHead(scene), { action: "rebased", adoptedEdits });
-}
-
-/** The child's own commits, validated against one pinned operation (threads chapter, "Owned stack"). */
-async function ownedChain(scene: Scene, op: OpId): Promise<StackCommit[]> {
-  const { jj, child, deps } = scene;
-  const head = (await scene.views.at(op)).get(child.workspaceName)?.commitId;
-  if (head === undefined)
-    throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
-  const base = await standingBase(jj, op, scene.edge.lastSynchronized, head);
-  if (base === null) throw new Stop({ outcome: "topology-diverged", reason: "AnchorNotInChild" });
-  const members = await jj.commits(op, `${base}..${head}`);
-  const followers = edges(deps.db)
-    .filter((e) => e.parent === child.threadId)
-    .map((e) => cascadeThread(deps.db, e.child)?.head)
-    .filter((id): id is string => typeof id === "string");
-  const range = `(${base}..${head})`;
-  const outside = await jj.commits(op, `children(${range}) ~ ${range}`);
-  const ofFollowers =
-    followers.length === 0
-      ? []
-      : await jj.commits(
-          op,
-          `(children(${range}) ~ ${range}) & ::(${followers.map((f) => `present(${f})`).join("|")})`,
-        );
-  const checked = validateStack({
-    base,
-    head,
-    members,
-    outsideChildren: outside.map((c) => c.commitId),
-    followsChildren: new Set(ofFollowers.map((c) => c.commitId)),
-  });
-  if (!checked.ok) throw new Stop({ outcome: "topology-diverged", reason: checked.error.reason });
-  return checked.value;
-}
-
-/** The staged view must show the same changes, in one chain, on the new base, and nobody else's `@` elsewhere. */
-async function inspectStaged(
-  scene: Scene,
-  staged: OpId,
-  toBase: CommitId,
-  chain: readonly StackCommit[],
-): Promise<void> {
-  const head = (await scene.views.at(staged)).get(scene.child.workspaceName);
-  const moved: CommitView[] =
-    head === undefined ? [] : await scene.jj.commits(staged, `${toBase}..${head.commitId}`);
-  const expected = new Set(chain.map((c) => c.changeId));
-  const fits =
-    head !== undefined &&
-    !head.divergent &&
-    moved.length === chain.length &&
-    moved.every((c) => expected.has(c.changeId) && c.parents.length === 1);
-  if (!fits) throw new Stop({ outcome: "topology-diverged", reason: "StagedResultUnexpected" });
 }
 
 /** Integrate is no compare-and-swap: afterwards the only head must be the staged operation. */

@@ -66,10 +66,10 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
     intent?.state === "Detected" || (s.mode === "rebind" && intent?.state === "Reconciling");
   if (!still) return giveUp(s, null);
   if ((await s.deps.jj.heads()).length !== 1) return giveUp(s, "jj has several operation heads");
-  await ensureMarker(s.deps, s.caller.threadId, s.intentId);
+  ensureMarker(s.deps, s.caller.threadId, s.intentId);
   // Create-then-check against write-then-list: a call that passed unseen shows its file here, or saw the marker.
   if (!(await quiet(s))) {
-    if (s.mode === "bind") await refreshMarker(s.deps, s.caller.threadId);
+    if (s.mode === "bind") refreshMarker(s.deps, s.caller.threadId);
     return giveUp(s, "a call passed while the barrier was being set");
   }
   commitBinding(s);
@@ -91,7 +91,7 @@ async function quiet(s: SettleInput): Promise<boolean> {
     // A call of the very batch that is held here passed unseen: the batch is a passed one and can never drain.
     if (flights.some((c) => c.agentId === "" && c.ordinal === s.ordinal)) return false;
     const flying = flights.length > 0;
-    if (await s.inbox.passedUnresolved(s.caller)) return false;
+    if (s.inbox.passedUnresolved(s.caller)) return false;
     if (unconfirmed.length === 0 && !flying) return true;
     if (clock.monotonic() > drainDeadline) return false;
     await s.boundary.nextChange(RECHECK_MS);
@@ -171,7 +171,7 @@ async function reconcileAndAnswer(s: SettleInput): Promise<void> {
     if (outcome.outcome === "recovery-required")
       return answerAll(s, blockText("recovery-required"));
     if (outcome.outcome !== "materialized") {
-      await refreshMarker(s.deps, s.caller.threadId);
+      refreshMarker(s.deps, s.caller.threadId);
       return answerAll(s, HOLD_TEXT);
     }
   }

@@ -19,7 +19,6 @@ export interface ParsedLine {
   /** `["daemon", "status"]`; empty for bare `kk`. */
   path: string[];
   command: CommandDef;
-  parent: CommandDef | undefined;
   /** For citty: `--flag=value`, `--no-flag`, then `--` and the positionals. */
   canonical: string[];
   data: CommandData;
@@ -44,12 +43,12 @@ interface Globals {
   verbose: boolean;
 }
 
-const GLOBAL_FLAGS: Record<string, keyof Globals> = {
-  "--help": "help",
-  "-h": "help",
-  "--version": "version",
-  "--verbose": "verbose",
-};
+const GLOBAL_FLAGS: ReadonlyMap<string, keyof Globals> = new Map([
+  ["--help", "help"],
+  ["-h", "help"],
+  ["--version", "version"],
+  ["--verbose", "verbose"],
+]);
 
 /** Throws KikiError of kind usage; with `--help` or `--version` on the line, nothing but the path is checked. */
 export async function parseCommandLine(
@@ -60,7 +59,6 @@ export async function parseCommandLine(
   const rest = takeGlobalsUpToCommand([...argv], globals);
   const path: string[] = [];
   let command = root;
-  let parent: CommandDef | undefined;
   for (;;) {
     const subCommands = await resolved(command.subCommands);
     if (subCommands === undefined || rest.length === 0) break;
@@ -70,7 +68,6 @@ export async function parseCommandLine(
     if (next === undefined) throw unknownCommand(path, word, visibleNames(subCommands));
     path.push(word);
     rest.shift();
-    parent = command;
     command = (await resolved(next)) as CommandDef;
     takeGlobalsUpToCommand(rest, globals);
   }
@@ -85,7 +82,6 @@ export async function parseCommandLine(
   return {
     path,
     command,
-    parent,
     canonical: read.canonical,
     data: { lists: read.lists },
     ...globals,
@@ -96,7 +92,7 @@ export async function parseCommandLine(
 /** Global flags that stand before the next word are taken off `words`, which is returned. */
 function takeGlobalsUpToCommand(words: string[], globals: Globals): string[] {
   for (;;) {
-    const global = GLOBAL_FLAGS[words[0] ?? ""];
+    const global = GLOBAL_FLAGS.get(words[0] ?? "");
     if (global === undefined) return words;
     globals[global] = true;
     words.shift();
@@ -122,7 +118,7 @@ function readArguments(
       positionals.push(word);
       continue;
     }
-    const global = GLOBAL_FLAGS[word];
+    const global = GLOBAL_FLAGS.get(word);
     if (global !== undefined) {
       globals[global] = true;
       continue;
@@ -165,8 +161,9 @@ function recognise(word: string, defs: Record<string, KkArg>, usage: string): Fl
       return { name, def, typed: `-${alias}`, negated: false, value: word.slice(alias.length + 1) };
     }
   }
-  const known = [...Object.keys(GLOBAL_FLAGS), ...Object.entries(defs).flatMap(spellings)];
-  const near = nearest(typed, known);
+  const known = [...GLOBAL_FLAGS.keys(), ...Object.entries(defs).flatMap(spellings)];
+  // One letter is near every other one.
+  const near = typed.startsWith("--") ? nearest(typed, known) : null;
   const meant = near === null ? "" : ` — did you mean ${near}?`;
   throw usageError(`unknown flag ${typed}${meant}`, usage);
 }
@@ -177,7 +174,7 @@ function spellings([name, def]: [string, KkArg]): string[] {
   return negatable(def) ? [...all, `--no-${name}`] : all;
 }
 
-function aliases(def: KkArg): string[] {
+export function aliases(def: KkArg): string[] {
   const alias = "alias" in def ? def.alias : undefined;
   return alias === undefined ? [] : Array.isArray(alias) ? alias : [alias];
 }
@@ -188,7 +185,7 @@ function negatable(def: KkArg): boolean {
 
 /** A value may begin with a dash, unless it is exactly a flag of this command: then one was forgotten. */
 function isFlag(word: string, defs: Record<string, KkArg>): boolean {
-  if (word === "--" || GLOBAL_FLAGS[word] !== undefined) return true;
+  if (word === "--" || GLOBAL_FLAGS.has(word)) return true;
   return Object.entries(defs).flatMap(spellings).includes(word);
 }
 
@@ -261,6 +258,7 @@ export function visibleNames(subCommands: SubCommandsDef): string[] {
   return Object.keys(subCommands).filter((name) => !name.startsWith("__"));
 }
 
-async function resolved<T>(value: T | Promise<T> | (() => T | Promise<T>)): Promise<T> {
+/** citty lets every part of a definition be a value, a promise or a function of either. */
+export async function resolved<T>(value: T | Promise<T> | (() => T | Promise<T>)): Promise<T> {
   return typeof value === "function" ? (value as () => T | Promise<T>)() : value;
 }

@@ -22,8 +22,6 @@ import { callerFields, EXIT_DENY, EXIT_PASS, type HookInputs } from "./hook-prot
 const DAEMON_START_INTERVAL_MS = 10_000;
 /** Digits of a spool file's time, so that names sort by time until the year 33658. */
 const SPOOL_TIME_DIGITS = 15;
-/** Free names looked for before giving up; a process id is rarely re-used within one incarnation. */
-const MAX_NAME_TRIES = 100;
 
 /**
  * No answer to `PreToolUse`. The order is the protocol: first the `passed/` file exists, then the marker is looked at.
@@ -92,34 +90,28 @@ export function logRefusedEvent(
   return EXIT_PASS;
 }
 
+/** The file appears under its name with its content whole, so that a daemon never reads half a payload. */
 function createPassed(inputs: HookInputs, payload: Uint8Array): string {
   const { passedFolder, incarnation } = inputs;
   if (passedFolder === "" || incarnation === "") throw new Error("no passed folder or incarnation");
   mkdirSync(passedFolder, { recursive: true, mode: 0o700 });
-  const [fd, path] = createNew(join(passedFolder, `${incarnation}.${process.pid}`));
+  const name = `${incarnation}.${process.pid}`;
+  // Only this process uses its id in a name; a file of an older process with the same id is kept.
+  let path = join(passedFolder, name);
+  for (let n = 1; existsSync(path); n += 1) path = join(passedFolder, `${name}-${n}`);
+  const temporary = join(passedFolder, `.${name}.tmp`);
+  const fd = openSync(temporary, "w", 0o600);
   try {
-    // The file's existence is what counts; its content may be missing when the disk is full.
     writeAll(fd, payload);
     fsyncSync(fd);
   } catch {
-    // See above.
+    // The file's existence is what counts; its content may be missing when the disk is full.
   } finally {
     closeSync(fd);
   }
+  renameSync(temporary, path);
   syncFolder(passedFolder);
   return path;
-}
-
-/** Creates `path`, or `path-1`, `path-2`…: an older call of a re-used process id keeps its file. */
-function createNew(path: string): [fd: number, path: string] {
-  for (let n = 0; ; n += 1) {
-    const candidate = n === 0 ? path : `${path}-${n}`;
-    try {
-      return [openSync(candidate, "wx", 0o600), candidate];
-    } catch (error) {
-      if (codeOf(error) !== "EEXIST" || n >= MAX_NAME_TRIES) throw error;
-    }
-  }
 }
 
 /** A marker that cannot be looked at counts as present. */

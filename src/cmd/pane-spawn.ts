@@ -41,7 +41,8 @@ export interface PaneSystem {
 
 const MAC = process.platform === "darwin";
 const WNOHANG = 1;
-const TCSADRAIN = 1;
+/** Not TCSADRAIN, which waits for output that a typed Ctrl-S holds back. */
+const TCSANOW = 0;
 const TCIFLUSH = MAC ? 1 : 0;
 /** Dispositions are passed where a handler's address goes. */
 const SIG_DFL = 0 as Pointer;
@@ -53,7 +54,7 @@ const POSIX_SPAWN_SETSIGMASK = 0x08;
 const POSIX_SPAWN_CLOEXEC_DEFAULT = 0x4000;
 /** More than any libc needs: posix_spawnattr_t is 336 bytes in glibc 2.36 x86-64, a pointer on macOS. */
 const OPAQUE_BYTES = 1024;
-/** sigset_t: 128 bytes in glibc and musl, 4 on macOS; signal n is bit n-1 everywhere. */
+/** sigset_t: 128 bytes in glibc, 4 on macOS; signal n is bit n-1 everywhere. */
 const SIGSET_BYTES = 128;
 /** The classic signals; a disposition of a real-time signal is never "ignore" in practice. */
 const LAST_SIGNAL = 31;
@@ -62,9 +63,7 @@ const TERMIOS_BYTES = 256;
 const TERMINAL_FD = 0;
 /** SIGCHLD tells of an end at once; this only bounds what a lost one could cost. */
 const SAFETY_POLL_MS = 10_000;
-/** proc_pidinfo flavour PROC_PIDTBSDINFO: struct proc_bsdinfo, 136 bytes, start time at 120 (s) and 128 (µs). */
-const PROC_PIDTBSDINFO = 3;
-const PROC_BSDINFO_BYTES = 136;
+const PS_TIMEOUT_MS = 5_000;
 
 const SYMBOLS = {
   posix_spawn: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "int" },
@@ -76,7 +75,7 @@ const SYMBOLS = {
   posix_spawnattr_setsigmask: { args: ["ptr", "ptr"], returns: "int" },
   posix_spawn_file_actions_init: { args: ["ptr"], returns: "int" },
   posix_spawn_file_actions_destroy: { args: ["ptr"], returns: "int" },
-  // glibc 2.29, musl 1.1.24, macOS 10.15.
+  // glibc 2.29, macOS 10.15.
   posix_spawn_file_actions_addchdir_np: { args: ["ptr", "ptr"], returns: "int" },
   waitpid: { args: ["int", "ptr", "int"], returns: "int" },
   kill: { args: ["int", "int"], returns: "int" },
@@ -90,12 +89,7 @@ const SYMBOLS = {
 } as const;
 
 function openLibc() {
-  if (MAC) return dlopen("libSystem.B.dylib", SYMBOLS).symbols;
-  try {
-    return dlopen("libc.so.6", SYMBOLS).symbols;
-  } catch {
-    return dlopen("libc.so", SYMBOLS).symbols; // musl
-  }
+  return dlopen(MAC ? "libSystem.B.dylib" : "libc.so.6", SYMBOLS).symbols;
 }
 
 type Libc = ReturnType<typeof openLibc>;
@@ -129,7 +123,7 @@ export function inertWrapper(): PaneSystem {
     ended: (pid) => ended(libc, pid),
     takeTerminal() {
       libc.tcsetpgrp(TERMINAL_FD, libc.getpgrp());
-      if (saved) libc.tcsetattr(TERMINAL_FD, TCSADRAIN, ptr(termios));
+      if (saved) libc.tcsetattr(TERMINAL_FD, TCSANOW, ptr(termios));
     },
     signalGroup: (pid, signal) => void libc.kill(-pid, signal),
   };
@@ -251,12 +245,13 @@ function startTimeLinux(pid: number): string {
   }
 }
 
+/** As backends/processes/darwin.ts reads it: the two are compared. */
 function startTimeDarwin(pid: number): string {
-  const { symbols } = dlopen("libSystem.B.dylib", {
-    proc_pidinfo: { args: ["int", "int", "u64", "ptr", "int"], returns: "int" },
+  const { stdout } = Bun.spawnSync(["ps", "-ww", "-p", String(pid), "-o", "lstart="], {
+    cwd: "/",
+    env: { PATH: "/bin:/usr/bin", LC_ALL: "C" },
+    stdin: "ignore",
+    timeout: PS_TIMEOUT_MS,
   });
-  const info = new DataView(new ArrayBuffer(PROC_BSDINFO_BYTES));
-  const filled = symbols.proc_pidinfo(pid, PROC_PIDTBSDINFO, 0, ptr(info), PROC_BSDINFO_BYTES);
-  if (filled !== PROC_BSDINFO_BYTES) return "";
-  return `${info.getBigUint64(120, true)}.${String(info.getBigUint64(128, true)).padStart(6, "0")}`;
+  return stdout.toString().trim().replace(/\s+/g, " ");
 }

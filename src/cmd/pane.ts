@@ -24,8 +24,8 @@ const GATE_GRACE_MS = 10_000;
 const REPORT_TIMEOUT_MS = 10_000;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 3_000;
-/** The daemon answered and refused: asking again soon would change nothing. */
-const REFUSED_RETRY_MS = 30_000;
+/** The daemon answered and refused: asking again at once would change nothing. */
+const REFUSED_RETRY_MS = 2_000;
 /** What a shell says for a command it could not start. */
 const EXIT_NOT_STARTED = 127;
 
@@ -72,7 +72,7 @@ async function awaitGate(pane: AgentPane, deps: PaneDeps): Promise<Launch> {
   const { repoId, threadId, paneId } = pane;
   let said = "waiting for the launch gate…";
   deps.print(said);
-  for (let failures = 0; ; ) {
+  for (let failures = 0; ;) {
     try {
       const input = { repoId, threadId, paneId, waitMs: GATE_WAIT_MS };
       const timeoutMs = GATE_WAIT_MS + GATE_GRACE_MS;
@@ -170,7 +170,7 @@ export interface ShellPane {
 
 /** Runs the shell once and returns what it exited with. A shell or folder that is gone is said and stood in for. */
 export async function runShellPane(pane: ShellPane, deps: PaneDeps): Promise<number> {
-  const env = { ...pane.env, SHELL: pane.shell, ...deps.paneEnv };
+  const env: Record<string, string> = { ...pane.env, SHELL: pane.shell, ...deps.paneEnv };
   const start = (shell: string, cwd: string): number =>
     deps.system.spawn({ executable: shell, argv: [shell], env, cwd, dropTyped: false });
   let pid: number;
@@ -198,7 +198,11 @@ export async function runPane(args: readonly string[]): Promise<number> {
   const [kind, ...rest] = args;
   const flags = parseFlags(rest);
   if (kind === "agent") {
-    const paths = { repoId: flags("repo"), threadId: flags("thread"), stateDir: flags("state-dir") };
+    const paths = {
+      repoId: flags("repo"),
+      threadId: flags("thread"),
+      stateDir: flags("state-dir"),
+    };
     const paneId = process.env["TMUX_PANE"] ?? "";
     const connect = (): Pick<Client, "call"> => connectAs(paths);
     await runAgentPane({ ...paths, paneId, connect }, processDeps());
@@ -237,7 +241,9 @@ function readEnv(file: string): Record<string, string> {
   try {
     const values = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;
     return Object.fromEntries(
-      Object.entries(values).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+      Object.entries(values).filter(
+        (entry): entry is [string, string] => typeof entry[1] === "string",
+      ),
     );
   } catch {
     const { PATH = "/usr/local/bin:/usr/bin:/bin", HOME = "/" } = process.env;
@@ -283,6 +289,7 @@ function write(text: string): void {
   try {
     writeSync(1, text);
   } catch {
-    // The terminal is gone; SIGHUP is on its way.
+    // The terminal is gone, and with it everything this process is for.
+    process.exit(128 + os.signals.SIGHUP);
   }
 }

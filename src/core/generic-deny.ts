@@ -16,11 +16,15 @@ export const GENERIC_DENY_REASON =
 /**
  * The verdict both harnesses take as a refusal, with `reason` for the model (Claude Code 2.1.332 and Codex 0.171.0;
  * Codex accepts no field beyond these). One line: what is not whole JSON would count as text, and the tool would run.
+ * Claude Code's commands in skills have an event of their own, with the same verdict.
  */
-export function denyVerdict(reason: string): string {
+export function denyVerdict(
+  reason: string,
+  event: "PreToolUse" | "PreSkillShellCommand" = "PreToolUse",
+): string {
   return JSON.stringify({
     hookSpecificOutput: {
-      hookEventName: "PreToolUse",
+      hookEventName: event,
       permissionDecision: "deny",
       permissionDecisionReason: reason,
     },

@@ -56,7 +56,17 @@ export function nextMove(steps: readonly JournalStep[], failing: boolean): NextM
 export const CRASH_MOMENTS = ["before", "started", "effected", "completed"] as const;
 export type CrashMoment = (typeof CRASH_MOMENTS)[number];
 
+/** Moments of unwinding, reached only after a step has failed. */
+export const UNDO_MOMENTS = ["undo-started", "undo-effected", "undo-completed"] as const;
+
 /** Names of every crash point of a plan, generated, so that a new step is in the matrix by itself. */
 export function crashPoints(plan: SagaPlan): string[] {
   return plan.steps.flatMap((s) => CRASH_MOMENTS.map((m) => `${plan.kind}.${s.name}.${m}`));
+}
+
+/** The same for unwinding: steps that have something to undo. */
+export function undoCrashPoints(plan: SagaPlan): string[] {
+  return plan.steps
+    .filter((s) => s.compensation !== null)
+    .flatMap((s) => UNDO_MOMENTS.map((m) => `${plan.kind}.${s.name}.${m}`));
 }

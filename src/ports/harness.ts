@@ -49,6 +49,7 @@ export type HarnessEvent =
   | { type: "Other"; name: string };
 
 export interface LaunchRequest {
+  repoId: string;
   threadId: string;
   threadName: string;
   incarnation: string;

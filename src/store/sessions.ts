@@ -20,6 +20,7 @@ export interface SessionRow {
   pid: number | null;
   startTime: string | null;
   status: AgentStatus;
+  lastEvent: string | null;
   /** The harness said that its session has started, with this incarnation's secret. */
   sessionStartedAt: number | null;
   readyAt: number | null;
@@ -31,7 +32,7 @@ type Raw = Omit<SessionRow, "capabilities"> & { capabilitiesJson: string };
 const COLUMNS = `agent_session_id AS incarnation, thread_id AS threadId, harness,
   harness_version AS harnessVersion, harness_session_id AS harnessSessionId,
   secret_sha256 AS secretSha256, settings_fingerprint AS settingsFingerprint,
-  capabilities_json AS capabilitiesJson, pid, start_time AS startTime, status,
+  capabilities_json AS capabilitiesJson, pid, start_time AS startTime, status, last_event AS lastEvent,
   session_started_at AS sessionStartedAt, ready_at AS readyAt, retired_at AS retiredAt`;
 
 function fromRaw(r: Raw): SessionRow {
@@ -115,19 +116,18 @@ export function setReady(db: Db, incarnation: IncarnationId, now: number): void 
   ).run({ incarnation, now });
 }
 
-/** True when it was live until now. */
+/** True when it was live until now. `event`: how it ended, in words. */
 export function retireSession(
   db: Db,
   incarnation: IncarnationId,
-  status: "Quiescent" | "Crashed",
-  now: number,
+  row: { status: "Quiescent" | "Crashed"; event: string; now: number },
 ): boolean {
   const done = db
     .query(
-      `UPDATE agent_sessions SET status = $status, retired_at = $now
-       WHERE agent_session_id = $incarnation AND retired_at IS NULL`,
+      `UPDATE agent_sessions SET status = $status, retired_at = $now, last_event = $event,
+         last_event_at = $now WHERE agent_session_id = $incarnation AND retired_at IS NULL`,
     )
-    .run({ incarnation, status, now });
+    .run({ incarnation, ...row });
   return done.changes === 1;
 }
 

@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { isAlive } from "../../src/cmd/alive.ts";
 import { waitFor } from "./wait.ts";
 
 export interface TmuxResult {
@@ -58,18 +59,9 @@ export function tmuxOn(socket: string): TestTmux {
     async kill() {
       const pid = Number(run("display-message", "-p", "#{pid}").out);
       run("kill-server");
-      if (pid > 0) await waitFor(() => !alive(pid), 5000, `tmux server ${pid} on ${socket} gone`);
+      if (pid > 0) await waitFor(() => !isAlive(pid), 5000, `tmux server ${pid} on ${socket} gone`);
     },
   };
-}
-
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 export interface PaneRun {
@@ -93,6 +85,32 @@ export interface PaneRun {
 
 let runs = 0;
 
+/** Writes the script that runs the command in exactly its environment and leaves its exit status in a file. */
+function writeScript(input: Parameters<typeof runInPane>[0]): { file: string; status: string } {
+  runs += 1;
+  const base = join(dirname(input.socket), `.pane-${process.pid}-${runs}`);
+  const status = `${base}.status`;
+  const names = input.outside ? ["TERM"] : ["TERM", "TMUX", "TMUX_PANE"];
+  const words = [
+    ...Object.entries(input.env)
+      .filter(([name]) => !names.includes(name))
+      .map(([name, value]) => quote(`${name}=${value}`)),
+    ...names.map((name) => `"${name}=$${name}"`),
+    ...input.command.map(quote),
+  ];
+  const lines = [
+    `cd ${quote(input.cwd)} || exit 125`,
+    // The shell must outlive a Ctrl-C or Ctrl-\ meant for the command; `:` (not '') leaves the child's default.
+    "trap : INT QUIT",
+    `env -i ${words.join(" ")}`,
+    `echo $? > ${quote(`${status}.new`)} && mv ${quote(`${status}.new`)} ${quote(status)}`,
+    // Holds the last screen until the server ends; tmux's remain-on-exit would write a line of its own over it.
+    "stty -echo; exec cat >/dev/null",
+  ];
+  writeFileSync(`${base}.sh`, lines.join("\n"), { mode: 0o600 });
+  return { file: `${base}.sh`, status };
+}
+
 /**
  * Runs `command` (argv) in a new detached session of the test's server. Its environment is exactly `env` plus TERM
  * and, unless `outside` is set, TMUX and TMUX_PANE, as a program started by hand inside tmux has them. The pane stays
@@ -107,36 +125,17 @@ export function runInPane(input: {
   rows?: number;
   /** Hides TMUX and TMUX_PANE from the command: a person's terminal outside tmux. */
   outside?: boolean;
+  /** The command is the pane's root process itself, and the pane ends with it: no exit code, no last screen. */
+  asRoot?: boolean;
 }): PaneRun {
   const tmux = tmuxOn(input.socket);
-  runs += 1;
-  const base = join(dirname(input.socket), `.pane-${process.pid}-${runs}`);
-  const status = `${base}.status`;
-  const names = input.outside ? ["TERM"] : ["TERM", "TMUX", "TMUX_PANE"];
-  const quoted = [
-    ...Object.entries(input.env)
-      .filter(([name]) => !names.includes(name))
-      .map(([name, value]) => quote(`${name}=${value}`)),
-    ...names.map((name) => `"${name}=$${name}"`),
-    ...input.command.map(quote),
-  ];
-  writeFileSync(
-    `${base}.sh`,
-    [
-      `cd ${quote(input.cwd)} || exit 125`,
-      // The shell must outlive a Ctrl-C or Ctrl-\ meant for the command; `:` (not '') leaves the child's default.
-      "trap : INT QUIT",
-      `env -i ${quoted.join(" ")}`,
-      `echo $? > ${quote(`${status}.new`)} && mv ${quote(`${status}.new`)} ${quote(status)}`,
-      // Holds the last screen until the server ends; tmux's remain-on-exit would write a line of its own over it.
-      "stty -echo; exec cat >/dev/null",
-    ].join("\n"),
-    { mode: 0o600 },
-  );
   const size = ["-x", String(input.columns ?? 100), "-y", String(input.rows ?? 40)];
-  const start = ["new-session", "-d", "-P", "-F", "#{session_id} #{pane_id}"];
+  const start = ["new-session", "-d", "-P", "-F", "#{session_id} #{pane_id}", ...size];
+  const script = input.asRoot ? null : writeScript(input);
+  const program = script === null ? ["/usr/bin/env", ...input.command] : ["/bin/sh", script.file];
+  const set = script === null ? Object.entries(input.env).map(([n, v]) => `-e${n}=${v}`) : [];
   const [sessionId = "", paneId = ""] = tmux
-    .ok(...start, ...size, "-c", input.cwd, "--", "/bin/sh", `${base}.sh`)
+    .ok(...start, "-c", input.cwd, ...set, "--", ...program)
     .split(" ");
   const capture = (...extra: string[]) =>
     tmux
@@ -164,7 +163,7 @@ export function runInPane(input: {
     exitCode: (ms = 20_000) =>
       waitFor(
         // A digit string, so that status 0 does not read as "not yet".
-        () => (existsSync(status) ? readFileSync(status, "utf8").trim() || undefined : undefined),
+        () => (script && existsSync(script.status) ? readFileSync(script.status, "utf8") : null),
         ms,
         () => `the command's end; screen:\n${capture()}`,
       ).then(Number),

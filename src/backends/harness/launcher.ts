@@ -6,6 +6,8 @@
 import {
   DENY_VERDICT_END,
   DENY_VERDICT_START,
+  denyVerdict,
+  GENERIC_DENY_REASON,
   genericDenyOutput,
 } from "../../core/generic-deny.ts";
 import type { LaunchRequest } from "../../ports/harness.ts";
@@ -67,6 +69,12 @@ unset ${UNSET.join(" ")}
 ${exported.map(([name, value]) => `export ${name}=${shellQuote(value)}`).join("\n")}
 umask 077
 event=\${1-}
+barred() { [ -e "$KIKI_HOOK_BARRIER" ] || [ -L "$KIKI_HOOK_BARRIER" ]; }
+# A command in a skill's text is no tool call and in no batch: the marker alone decides.
+if [ "$event" = PreSkillShellCommand ]; then
+  if barred; then printf '%s\\n' ${shellQuote(denyVerdict(GENERIC_DENY_REASON, "PreSkillShellCommand"))}; fi
+  exit 0
+fi
 verdict=$(${shellQuote(hook.executable)} "$event")
 code=$?
 generic=${shellQuote(genericDenyOutput())}
@@ -92,7 +100,7 @@ elif [ "$code" -eq 10 ]; then
 fi
 
 # kk-hook died or could not be started. From here it is rare, so other programs may be run.
-PATH=\${PATH:-/usr/local/bin}:/usr/bin:/bin
+PATH=/usr/bin:/bin:\${PATH-}
 now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 log() {
   mkdir -p "\${KIKI_HOOK_ERRORLOG%/*}"
@@ -117,18 +125,17 @@ if [ "$event" != PreToolUse ]; then
 fi
 
 # First the record, then the marker: the daemon writes its marker first and lists the records after it.
-record=
-{ mkdir -p "$KIKI_HOOK_PASSED"; } 2>/dev/null
-for suffix in '' -1 -2 -3; do
-  if (set -C && : >"$KIKI_HOOK_PASSED/$KIKI_INCARNATION.$$$suffix") 2>/dev/null; then
-    record=$KIKI_HOOK_PASSED/$KIKI_INCARNATION.$$$suffix
-    break
-  fi
-done
-if [ -n "$unread" ] && [ -n "$record" ]; then
-  { cat >"$record"; } 2>/dev/null
-fi
-if [ -e "$KIKI_HOOK_BARRIER" ] || [ -L "$KIKI_HOOK_BARRIER" ]; then
+record=$KIKI_HOOK_PASSED/$KIKI_INCARNATION.$$
+[ ! -e "$record" ] || record=$record-1
+temporary=$KIKI_HOOK_PASSED/.$KIKI_INCARNATION.$$.tmp
+{
+  mkdir -p "$KIKI_HOOK_PASSED"
+  # Under its name the file is whole: a daemon may read it at once.
+  if [ -n "$unread" ]; then cat; fi >"$temporary"
+  mv "$temporary" "$record" || true >"$record"
+} 2>/dev/null
+[ -e "$record" ] || record=
+if barred; then
   [ -n "$record" ] && rm -f "$record"
   printf '%s\\n' "$generic"
   exit 0

@@ -29,14 +29,19 @@ export interface ReadOptions {
   cutAtBytes?: number;
 }
 
+/** `readBytes` as text. */
+export async function read(...args: Parameters<typeof readBytes>): Promise<string> {
+  return (await readBytes(...args)).toString("utf8");
+}
+
 /** Runs a read-only jj command against exactly `op` and returns its stdout. Writes nothing, takes no lock. */
-export async function read(
+export async function readBytes(
   ctx: JjContext,
   op: OpId,
   what: string,
   args: readonly string[],
   options: ReadOptions = {},
-): Promise<string> {
+): Promise<Buffer> {
   if (!isOpId(op)) throw fail("failed", "jj-op-missing", `not a full operation id: ${op}`);
   const folder = options.workspaceRoot ?? ctx.location.repoRoot;
   const result = await run({
@@ -49,7 +54,7 @@ export async function read(
       : { maxOutputBytes: options.cutAtBytes, cutOutput: true }),
   });
   if (result.code !== 0 && !result.cut) throw jjError(what, result);
-  return result.stdout.toString("utf8");
+  return result.stdout;
 }
 
 export interface MutateOptions {

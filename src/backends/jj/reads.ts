@@ -151,10 +151,10 @@ export async function statusText(ctx: JjContext, workspaceRoot: string): Promise
   if (!(error instanceof KikiError) || error.code !== "jj-stale") throw error;
   const op = /not updated since operation ([0-9a-f]+)/.exec(result.stderr)?.[1] ?? "unknown";
   // jj imports a moved git HEAD first, into an operation that is not published, and then finds itself behind it.
-  if (now[0]?.startsWith(op)) {
+  if (now[0]!.startsWith(op)) {
     return "git HEAD of this workspace has moved: the next jj command here brings its commits in\n";
   }
-  return `workspace is stale: files are from before operation ${short(op)}\n`;
+  return `workspace is stale: files are from before operation ${short(now[0]!)}\n`;
 }
 
 function quote(revset: string): string {

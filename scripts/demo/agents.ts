@@ -1,0 +1,78 @@
+/** The two scripted agents of the demo. They wait for signal files, so that the story has one order. */
+
+interface Signals {
+  signal(name: string): string;
+}
+
+const PARSER_V1 = 'export const version = "v1";\nexport const parse = (text: string) => text.split("+");\n';
+const LEXER = "export const tokens = (text: string) => text.match(/\\d+|\\S/g) ?? [];\n";
+
+const bash = (id: string, command: string) => ({
+  type: "tool_use",
+  id,
+  name: "Bash",
+  input: { command, description: command },
+});
+const write = (id: string, file_path: string, content: string) => ({
+  type: "tool_use",
+  id,
+  name: "Write",
+  input: { file_path, content },
+});
+const read = (id: string, file_path: string) => ({ type: "tool_use", id, name: "Read", input: { file_path } });
+const say = (text: string) => ({ type: "text", text });
+const wait = (path: string) => ({ type: "wait_file", path, timeout_ms: 90_000 });
+const touch = (path: string) => ({ type: "touch_file", path });
+
+/** Writes a parser, amends it when told to, adds a lexer in a new revision when told to. */
+export function parentScenario({ signal }: Signals): unknown {
+  return {
+    responses: [
+      [say("I write the parser."), write("p1", "parser.ts", PARSER_V1), bash("p2", "jj describe -m 'parser: split at plus'")],
+      [touch(signal("parser-written")), wait(signal("amend")), say("A better version."), read("p3", "parser.ts")],
+      [
+        {
+          type: "tool_use",
+          id: "p4",
+          name: "Edit",
+          input: { file_path: "parser.ts", old_string: '"v1"', new_string: '"v2"' },
+        },
+        bash("p5", "jj status"),
+      ],
+      [wait(signal("add")), say("Now a lexer, as a revision of its own."), bash("p6", "jj new -m 'lexer: tokens'")],
+      [write("p7", "lexer.ts", LEXER), bash("p8", "jj status")],
+      [say("Parser and lexer are done.")],
+    ],
+  };
+}
+
+/** Writes a test; then dispatches three tools at once, is blocked, re-reads, goes on; the same after the lexer. */
+export function childScenario({ signal }: Signals, log: string): unknown {
+  const blocked = { last_result_contains: "did NOT run" };
+  return {
+    log,
+    responses: [
+      [
+        say("I test the parser."),
+        write("t1", "parser.test.ts", "// parses a sum\n"),
+        bash("t2", "jj describe -m 'tests: parses a sum'"),
+      ],
+      [
+        touch(signal("tests-written")),
+        wait(signal("three-tools")),
+        say("Three things at once."),
+        read("three-1", "parser.ts"),
+        read("three-2", "parser.test.ts"),
+        bash("three-3", "echo running the tests"),
+      ],
+      {
+        when: blocked,
+        then: [[say("The parser moved under me. I read it again."), read("reread-1", "parser.ts")]],
+      },
+      [touch(signal("re-read")), wait(signal("go-on")), say("On with the work."), bash("more-1", "echo running the tests")],
+      { when: blocked, then: [[say("There is a lexer now."), read("reread-2", "lexer.ts")]] },
+      [bash("more-2", "echo all green")],
+      [touch(signal("done")), say("The tests are done.")],
+    ],
+  };
+}

@@ -1,0 +1,122 @@
+/** Commits and trees from the git store, read with git; all immutable, so commits are kept. */
+import type { CommitId } from "../../core/ids.ts";
+import { gitOutput } from "./cli.ts";
+import type { JjContext } from "./context.ts";
+
+/** What the probe needs of a commit. */
+export interface StoredCommit {
+  /** One tree, or `add, remove, add, …` for a conflicted commit (header `jj:trees`). */
+  trees: string[];
+  /** Header `jj:conflict-labels`; jj compares them as well when it decides whether files are stale. */
+  labels: string[];
+  parents: CommitId[];
+}
+
+export interface TreeEntry {
+  /** `100644`, `100755`, `120000`, `160000`. */
+  mode: string;
+  id: string;
+}
+
+/** Path → entry of one tree, recursively. */
+export type TreeListing = Map<string, TreeEntry>;
+
+const MAX_KEPT = 2_000;
+/** jj's root commit is virtual: git has no such object. */
+const ROOT_COMMIT = "0".repeat(40);
+const EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+export class GitTrees {
+  readonly #ctx: JjContext;
+  readonly #gitDir: string;
+  readonly #commits = new Map<CommitId, StoredCommit>();
+
+  constructor(ctx: JjContext, gitDir: string) {
+    this.#ctx = ctx;
+    this.#gitDir = gitDir;
+  }
+
+  /** Throws when the store does not have one of them. */
+  async commits(ids: readonly CommitId[]): Promise<StoredCommit[]> {
+    const missing = [...new Set(ids)].filter((id) => id !== ROOT_COMMIT && !this.#commits.has(id));
+    if (missing.length > 0) {
+      if (this.#commits.size > MAX_KEPT) this.#commits.clear();
+      const input = missing.map((id) => `${id}\n`).join("");
+      const output = await gitOutput(this.#ctx, this.#gitDir, ["cat-file", "--batch"], { input });
+      for (const [id, body] of batchObjects(output)) this.#commits.set(id, parseCommit(body));
+    }
+    return ids.map((id) => {
+      if (id === ROOT_COMMIT) return { trees: [EMPTY_TREE], labels: [], parents: [] };
+      const commit = this.#commits.get(id);
+      if (commit === undefined) throw new Error(`commit ${id} is not in the git store`);
+      return commit;
+    });
+  }
+
+  async listing(tree: string): Promise<TreeListing> {
+    const listing: TreeListing = new Map();
+    const args = ["ls-tree", "-r", "-z", "--full-tree", tree];
+    const output = await gitOutput(this.#ctx, this.#gitDir, args);
+    for (const line of output.toString("utf8").split("\0")) {
+      if (line === "") continue;
+      const tab = line.indexOf("\t");
+      const [mode = "", , id = ""] = line.slice(0, tab).split(" ");
+      listing.set(line.slice(tab + 1), { mode, id });
+    }
+    return listing;
+  }
+}
+
+/**
+ * The entry `path` has in a possibly conflicted tree given as its terms: undefined for absent, "conflict" when
+ * adds and removes do not cancel out.
+ */
+export function resolveEntry(
+  terms: readonly TreeListing[],
+  path: string,
+): TreeEntry | undefined | "conflict" {
+  const adds: string[] = [];
+  const removes: string[] = [];
+  terms.forEach((term, at) => {
+    const entry = term.get(path);
+    (at % 2 === 0 ? adds : removes).push(entry === undefined ? "" : `${entry.mode} ${entry.id}`);
+  });
+  for (const removed of removes.slice()) {
+    const at = adds.indexOf(removed);
+    if (at < 0) continue;
+    adds.splice(at, 1);
+    removes.splice(removes.indexOf(removed), 1);
+  }
+  const [first] = adds;
+  if (first === undefined || !adds.every((add) => add === first)) return "conflict";
+  if (first === "") return undefined;
+  const [mode = "", id = ""] = first.split(" ");
+  return { mode, id };
+}
+
+/** `<id> <type> <size>\n<bytes>\n` for each object, or `<id> missing\n`. */
+function* batchObjects(output: Buffer): Generator<[id: string, body: string]> {
+  for (let at = 0; at < output.length; ) {
+    const end = output.indexOf(0x0a, at);
+    const [id = "", type, size] = output.subarray(at, end).toString("latin1").split(" ");
+    if (type !== "commit" || size === undefined) throw new Error(`${id} is no commit in the git store`);
+    const from = end + 1;
+    yield [id, output.subarray(from, from + Number(size)).toString("utf8")];
+    at = from + Number(size) + 1;
+  }
+}
+
+function parseCommit(body: string): StoredCommit {
+  const blank = body.indexOf("\n\n");
+  // A header's further lines begin with one space.
+  const headers = (blank < 0 ? body : body.slice(0, blank)).split(/\n(?! )/);
+  const values = (name: string): string[] =>
+    headers.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
+  const [conflict] = values("jj:trees");
+  const [labels] = values("jj:conflict-labels");
+  return {
+    trees: conflict === undefined ? values("tree") : conflict.split(" "),
+    labels: labels === undefined ? [] : labels.split("\n "),
+    parents: values("parent"),
+  };
+}

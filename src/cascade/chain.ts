@@ -1,0 +1,83 @@
+/**
+ * The child's owned stack and the stacks of the threads that follow it, validated against one pinned operation
+ * (threads chapter, "Owned stack"), and the inspection of a staged rebase of exactly those commits.
+ */
+import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
+import { err, ok, type Result } from "../core/result.ts";
+import { validateStack, type StackCommit } from "../core/stack.ts";
+import type { CommitView } from "../ports/jj.ts";
+import type { Db } from "../store/db.ts";
+import { cascadeThread, edges } from "../store/edges.ts";
+import { standingBase } from "./interpret.ts";
+import type { Scene } from "./scene.ts";
+
+export interface OwnedStack {
+  /** Root first, the thread's head last. */
+  chain: StackCommit[];
+  /**
+   * Commits of registered followers that stand on the chain. They are named in the rebase as well: `jj rebase -r`
+   * would otherwise put them back onto the old base, without the chain's content (jj 0.46, observed).
+   */
+  followers: CommitView[];
+}
+
+/** The error is the reason of a `TopologyDiverged`. */
+export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedStack, string>> {
+  const { jj, child, deps } = scene;
+  const view = await scene.views.at(op);
+  const head = view.get(child.workspaceName)?.commitId;
+  if (head === undefined) return err("ChildAbandoned");
+  const base = await standingBase(jj, op, scene.edge.lastSynchronized, head);
+  if (base === null) return err("AnchorNotInChild");
+  const range = `(${base}..${head})`;
+  const heads = followersOf(deps.db, child.threadId)
+    .map((id) => view.get(cascadeThread(deps.db, id)!.workspaceName)?.commitId)
+    .filter((id): id is CommitId => id !== undefined);
+  const members = await jj.commits(op, `${base}..${head}`);
+  const descendants = await jj.commits(op, `descendants(${range}) ~ ${range}`);
+  const ours =
+    heads.length === 0 || descendants.length === 0
+      ? []
+      : await jj.commits(op, `(descendants(${range}) ~ ${range}) & ::(${heads.join(" | ")})`);
+  const checked = validateStack({
+    base,
+    head,
+    members,
+    outsideChildren: descendants.map((c) => c.commitId),
+    followsChildren: new Set(ours.map((c) => c.commitId)),
+  });
+  if (!checked.ok) return err(checked.error.reason);
+  const broken = ours.find((c) => c.parents.length !== 1 || c.divergent || c.immutable);
+  if (broken !== undefined) return err("FollowerStackInvalid");
+  return ok({ chain: checked.value, followers: ours });
+}
+
+/** Threads that follow `thread`, directly or through others. */
+function followersOf(db: Db, thread: ThreadId): ThreadId[] {
+  const all = edges(db);
+  const found: ThreadId[] = [];
+  for (let level = [thread]; level.length > 0; ) {
+    level = all.filter((e) => level.includes(e.parent) && !found.includes(e.child)).map((e) => e.child);
+    found.push(...level);
+  }
+  return found;
+}
+
+/** The staged view must show the same changes, each with one parent, on the new base, and the child's head among them. */
+export async function stagedFits(scene: Scene, staged: OpId, toBase: CommitId, owned: OwnedStack): Promise<boolean> {
+  const view = await scene.views.at(staged);
+  const head = view.get(scene.child.workspaceName);
+  if (head === undefined || head.divergent) return false;
+  const chain = await scene.jj.commits(staged, `${toBase}..${head.commitId}`);
+  const moved = await scene.jj.commits(staged, `descendants(roots(${toBase}..${head.commitId}))`);
+  return (
+    sameChanges(chain, owned.chain) &&
+    sameChanges(moved, [...owned.chain, ...owned.followers]) &&
+    moved.every((c) => c.parents.length === 1 && !c.divergent)
+  );
+}
+
+function sameChanges(a: readonly { changeId: string }[], b: readonly { changeId: string }[]): boolean {
+  const ids = new Set(b.map((c) => c.changeId));
+  return a.length === b.length && ids.size === b.length && a.every((c) => ids.has(c.changeId));
+}

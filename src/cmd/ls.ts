@@ -1,0 +1,59 @@
+/** `kk ls`: threads of this repository, or of all. */
+import { defineCommand } from "citty";
+import { renderLs } from "../core/render/ls.ts";
+import type { Client } from "../rpc/client.ts";
+import type { Output } from "../rpc/contract/methods.ts";
+import { connect } from "./connect.ts";
+import { colour, columns, print, printJson, stdoutIsTerminal } from "./out.ts";
+import { tmuxThread } from "./tmux-client.ts";
+
+export const lsCommand = defineCommand({
+  meta: { name: "ls", description: "List threads" },
+  args: {
+    all: { type: "boolean", description: "Closed threads too" },
+    "all-repos": { type: "boolean", description: "Threads of every registered repository" },
+    json: { type: "boolean", description: "Print the summaries as JSON" },
+  },
+  async run({ args }) {
+    const { client } = await connect();
+    const here = await client.call("ResolveFolder", { folder: process.cwd() });
+    // The two flags are independent: one widens the lifecycle, the other the repositories.
+    const everyRepo = args["all-repos"] === true || here.repo === null;
+    const repo = everyRepo || here.repo === null ? null : { repoId: here.repo.repoId };
+    const result = await client.call("RepoThreadSummaries", { repo, closed: args.all === true });
+    if (args.json) return printJson(result);
+    printThreads(result, { here, repoColumn: everyRepo });
+  },
+});
+
+/** The table, as `kk ls` and bare `kk` show it. */
+export function printThreads(
+  summaries: Output<"RepoThreadSummaries">,
+  view: { here: Output<"ResolveFolder">; repoColumn: boolean },
+): void {
+  const text = renderLs(summaries.threads, {
+    columns: columns(),
+    colour: colour(),
+    repoColumn: view.repoColumn,
+    current: currentThread(view.here),
+  });
+  print(text);
+}
+
+/** Only to mark a row, so tmux is asked only when a person is looking. */
+function currentThread(here: Output<"ResolveFolder">): string | null {
+  const named = process.env["KIKI_THREAD_ID"] || null;
+  const shown = named === null && stdoutIsTerminal() ? tmuxThread(process.env) : null;
+  return named ?? shown ?? here.thread?.threadId ?? null;
+}
+
+/** Bare `kk`: what this folder's repository is, then its threads. False outside a registered repository. */
+export async function printOverview(client: Client): Promise<boolean> {
+  const here = await client.call("ResolveFolder", { folder: process.cwd() });
+  if (here.repo === null) return false;
+  const { repoId, path, activeThreads, closedThreads } = here.repo;
+  print(`${path} — ${activeThreads} active, ${closedThreads} closed`);
+  const summaries = await client.call("RepoThreadSummaries", { repo: { repoId }, closed: false });
+  printThreads(summaries, { here, repoColumn: false });
+  return true;
+}

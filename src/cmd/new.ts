@@ -1,0 +1,153 @@
+/** `kk new`: plan, a person's yes, the creation saga with its progress, and then the thread itself. */
+import { fstatSync, readFileSync } from "node:fs";
+import { isatty } from "node:tty";
+import { defineCommand } from "citty";
+import { agentEnv } from "../core/agent-env.ts";
+import { fail } from "../core/errors.ts";
+import type { Client } from "../rpc/client.ts";
+import type { Input, Output } from "../rpc/contract/methods.ts";
+import { approve } from "./approve.ts";
+import type { CommandData } from "./args.ts";
+import { connect } from "./connect.ts";
+import { contextThread } from "./context.ts";
+import { DEFAULT_HARNESS, findHarness, HARNESS_BINARIES } from "./harness-binaries.ts";
+import { note, print } from "./out.ts";
+import { followCreation } from "./progress.ts";
+import { runOnTerminal } from "./spawn-tty.ts";
+import { moveTo, sessionSocket, shellLine } from "./tmux-client.ts";
+
+type NewThread = Input<"BeginApproval">["args"];
+
+/** A plan reads the repository; a slow jj may take its time. */
+const PLAN_TIMEOUT_MS = 120_000;
+
+export const newCommand = defineCommand({
+  meta: { name: "new", description: "Create a thread: workspace, bookmark, tmux session, agent" },
+  args: {
+    name: {
+      type: "positional",
+      required: false,
+      description: "Default: first words of the prompt",
+    },
+    prompt: {
+      type: "string",
+      alias: "m",
+      valueHint: "text",
+      description: "What the agent should do; default: standard input when it is piped",
+    },
+    follows: { type: "string", valueHint: "thread", description: "Parent thread" },
+    follow: {
+      type: "boolean",
+      default: true,
+      description: "Inside a thread, follow it",
+      negativeDescription: "Inside a thread, do not follow it",
+    },
+    base: { type: "string", valueHint: "revset", description: "Commit to start from" },
+    harness: {
+      type: "enum",
+      options: Object.keys(HARNESS_BINARIES),
+      description: `Coding agent (default ${DEFAULT_HARNESS})`,
+    },
+    "harness-arg": {
+      type: "string",
+      valueHint: "arg",
+      description: "Argument for the agent; may be repeated",
+      repeat: true,
+    },
+    detach: { type: "boolean", description: "Stay here afterwards" },
+  },
+  async run({ args, data }) {
+    const follows = args.follows ?? null;
+    if (follows !== null && !args.follow) {
+      throw fail("usage", "usage", "--follows and --no-follow exclude each other", "kk help new");
+    }
+    const { client } = await connect();
+    const request = await gather(client, {
+      name: args.name ?? null,
+      prompt: args.prompt ?? readPipedPrompt(),
+      follows,
+      noFollow: !args.follow,
+      base: args.base ?? null,
+      harness: args.harness ?? null,
+      harnessArgs: (data as CommandData | undefined)?.lists["harness-arg"] ?? [],
+    });
+    const plan = await client.call(
+      "BeginApproval",
+      { method: "NewThread", args: request },
+      { timeoutMs: PLAN_TIMEOUT_MS },
+    );
+    approve(plan);
+    const created = await client.call(
+      "NewThread",
+      { ...request, digest: plan.digest },
+      { timeoutMs: PLAN_TIMEOUT_MS },
+    );
+    await followCreation(client, created);
+    print(`created ${created.name}`);
+    await arrive(created, args.detach === true);
+  },
+});
+
+type Given = Pick<
+  NewThread,
+  "name" | "prompt" | "follows" | "noFollow" | "base" | "harness" | "harnessArgs"
+>;
+
+/** What only this terminal knows: place, tmux server, size, PATH, environment. */
+async function gather(client: Client, given: Given): Promise<NewThread> {
+  const folder = process.cwd();
+  const context = await contextThread(client);
+  const harness = given.harness ?? DEFAULT_HARNESS;
+  const shell = process.env["SHELL"];
+  return {
+    ...given,
+    prompt: given.prompt?.trim() ? given.prompt : null,
+    repo: context === null ? { folder } : { repoId: context.repoId },
+    contextThread: context?.threadId ?? null,
+    folder,
+    harnessExecutable: findHarness(harness, process.env),
+    tmuxSocket: sessionSocket(process.env),
+    ...terminalSize(),
+    shell: shell?.startsWith("/") ? shell : "/bin/sh",
+    env: agentEnv(process.env),
+  };
+}
+
+/** tmux gives a session nobody is attached to the size it was made with. */
+function terminalSize(): { columns: number; rows: number } {
+  const size = isatty(1) ? process.stdout : null;
+  return {
+    columns: clamp(size?.columns ?? 120, 20, 2000),
+    rows: clamp(size?.rows ?? 40, 5, 1000),
+  };
+}
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.min(high, Math.max(low, value));
+}
+
+/** Standard input when something was piped or redirected into it; a terminal or /dev/null is no prompt. */
+function readPipedPrompt(): string | null {
+  try {
+    const input = fstatSync(0);
+    if (!input.isFIFO() && !input.isFile() && !input.isSocket()) return null;
+    return readFileSync(0, "utf8");
+  } catch {
+    return null;
+  }
+}
+
+/** Goes to the new thread when this terminal is in its tmux server; else says how to get there. */
+async function arrive(created: Output<"NewThread">, detach: boolean): Promise<void> {
+  if (detach) return print(`kk switch ${shellLine([created.name])}`);
+  // The daemon may have been replaced while the agent started.
+  const { client } = await connect();
+  const thread = { repo: { repoId: created.repoId }, thread: created.threadId };
+  const { summary } = await client.call("EnsurePanes", thread);
+  if (summary.tmuxSessionId === null) return;
+  const session = { socket: summary.tmuxSocket, sessionId: summary.tmuxSessionId };
+  const move = moveTo(session, process.env, false);
+  if (move.how === "tell") return print(shellLine(move.argv));
+  const code = runOnTerminal(move.argv);
+  if (code !== 0) note(`tmux did not switch (exit ${code}); try: ${shellLine(move.argv)}`);
+}

@@ -1,0 +1,84 @@
+/** Shows a creation saga while it runs: one line per step, plain text, nothing that moves the cursor. */
+import { fail, KikiError } from "../core/errors.ts";
+import { printable } from "../core/render/width.ts";
+import type { Client } from "../rpc/client.ts";
+import type { Output } from "../rpc/contract/methods.ts";
+import { connect } from "./connect.ts";
+import { note, print } from "./out.ts";
+import { shellLine } from "./tmux-client.ts";
+
+type Progress = Output<"GetLifecycleOperation">;
+type StepState = Progress["steps"][number]["state"];
+
+const WAIT_MS = 10_000;
+const TIMEOUT_MS = WAIT_MS + 20_000;
+/** The saga survives its daemon; so does watching it, but not a daemon that keeps dying. */
+const MAX_RECONNECTS = 5;
+
+/**
+ * Resolves when the thread is Active. Throws KikiError `create-failed`, whose message is the saga's error.
+ */
+export async function followCreation(client: Client, created: Output<"NewThread">): Promise<void> {
+  const onInterrupt = (): void => {
+    note(`creation goes on in the background: kk status ${shellLine([created.name])}`);
+    process.exit(130);
+  };
+  process.once("SIGINT", onInterrupt);
+  try {
+    const end = await watch(client, created);
+    if (end.lifecycle === "Active") return;
+    throw fail(
+      "failed",
+      "create-failed",
+      `${created.name} could not be created: ${end.error ?? end.lifecycle}`,
+      `kk status ${shellLine([created.name])}`,
+    );
+  } finally {
+    process.removeListener("SIGINT", onInterrupt);
+  }
+}
+
+async function watch(client: Client, created: Output<"NewThread">): Promise<Progress> {
+  const { repoId, operationId } = created;
+  const shown = new Shown();
+  let at = client;
+  let seen = "";
+  for (let reconnects = 0; ;) {
+    try {
+      const input = { repoId, operationId, seen, waitMs: WAIT_MS };
+      const progress = await at.call("GetLifecycleOperation", input, { timeoutMs: TIMEOUT_MS });
+      for (const line of shown.news(progress)) print(line);
+      if (progress.done) return progress;
+      seen = progress.seen;
+    } catch (error) {
+      const away = error instanceof KikiError && error.kind === "daemonUnavailable";
+      if (!away || reconnects >= MAX_RECONNECTS) throw error;
+      reconnects += 1;
+      at = (await connect()).client;
+    }
+  }
+}
+
+/** How a step's state reads; states in between are not news. */
+const WORDS: Partial<Record<StepState, string>> = {
+  Completed: "✓",
+  Failed: "!",
+  Compensated: "undone:",
+};
+
+/** Remembers what was printed, so that each step's end is one line. */
+export class Shown {
+  readonly #lines = new Set<string>();
+
+  news(progress: Pick<Progress, "steps" | "attention">): string[] {
+    const lines = progress.steps.flatMap((step) => {
+      const word = WORDS[step.state];
+      const error = step.error === null ? "" : `: ${printable(step.error)}`;
+      return word === undefined ? [] : [`  ${word} ${step.name}${error}`];
+    });
+    lines.push(...progress.attention.map((item) => `  ! ${printable(item.message)}`));
+    const fresh = lines.filter((line) => !this.#lines.has(line));
+    for (const line of fresh) this.#lines.add(line);
+    return fresh;
+  }
+}

@@ -1,0 +1,159 @@
+/** What making a thread needs from the world, and what its steps share. */
+import type { CreateStep } from "../core/saga-plans.ts";
+import type { CommitId, OpId, RepoId, ThreadId } from "../core/ids.ts";
+import type { SerialQueues } from "../core/serial-queue.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { CrashPoints } from "../ports/crash.ts";
+import type { Harness, HarnessName } from "../ports/harness.ts";
+import type { Ids } from "../ports/ids.ts";
+import type { JjBackend, JjRepo } from "../ports/jj.ts";
+import type { Log } from "../ports/log.ts";
+import type { Processes } from "../ports/processes.ts";
+import type { TmuxBackend } from "../ports/tmux.ts";
+import type { Db } from "../store/db.ts";
+import { stepsOf } from "../store/lifecycle-ops.ts";
+import { threadById, type ThreadRow } from "../store/threads.ts";
+import type { Signals } from "./signals.ts";
+
+/** `other`: a file, a symlink, anything a workspace cannot be. Symlinks are never followed. */
+export type PathKind = "absent" | "empty-folder" | "folder" | "other";
+
+/** File work, handed in because backends are chosen by the daemon alone. Paths are absolute. */
+export interface CreationFiles {
+  ensureDir(path: string, mode: number): Promise<void>;
+  writeDurable(path: string, bytes: string, mode: number): Promise<void>;
+  /** Success when it is gone already. */
+  removeDurable(path: string): Promise<void>;
+  /** null when there is no such file. */
+  readText(path: string): Promise<string | null>;
+  /** Hex SHA-256 of a file's bytes; null when there is no such file. */
+  sha256(path: string): Promise<string | null>;
+  kind(path: string): Promise<PathKind>;
+  /** Device and inode of a folder: its identity, whatever its name. null when absent. */
+  inode(path: string): Promise<string | null>;
+  /** Everything below `folder` that is no folder, relative, except below its top-level entries `skip`. */
+  listFiles(folder: string, skip: readonly string[]): Promise<string[]>;
+  /**
+   * Removes `files` (relative), the top-level entries `trees` whole, then every folder that is empty by then,
+   * `folder` last. Whatever else is there stays, and with it the folders above it. True when nothing stayed.
+   */
+  removeListed(folder: string, files: readonly string[], trees: readonly string[]): Promise<boolean>;
+  /** Only for folders below kiki's own state root. */
+  removeTree(path: string): Promise<void>;
+}
+
+export interface CreationDeps {
+  repoId: RepoId;
+  stateDir: string;
+  db: Db;
+  jj: JjRepo;
+  jjBackend: JjBackend;
+  /** The tmux server behind a socket; null is the person's default one. */
+  tmux(socket: string | null): TmuxBackend;
+  harness(name: HarnessName): Harness;
+  processes: Processes;
+  files: CreationFiles;
+  clock: Clock;
+  ids: Ids;
+  crash: CrashPoints;
+  log: Log;
+  queues: SerialQueues;
+  /** Absolute paths of the executables that panes and hooks run, and of the daemon's socket. */
+  kkPath: string;
+  hookPath: string;
+  socketPath: string;
+  /** `[paths] workspaces_root`, when configured. */
+  workspacesRoot?: string;
+  /** `[agent] briefing`, default true. */
+  briefing?: boolean;
+  /** Reads every new operation of the repository to the end and returns the one head; throws while there are several. */
+  refreshToFrontier(repoId: RepoId): Promise<OpId>;
+  /**
+   * Creates the intent an edge is missing, from its anchor to the parent's exact `@`. The watcher cannot: the parent
+   * may have moved before the child's head was known. Idempotent.
+   */
+  classifyEdge(child: ThreadId): Promise<void>;
+  /** The thread has become `Active`. */
+  onActive(threadId: ThreadId): void;
+  /** An incarnation has ended: its open calls are resolved, its credential may be rotated. */
+  onRetired?(threadId: ThreadId, incarnation: string): void;
+}
+
+/** What `kk new` sends, without the repository. */
+export interface CreateInput {
+  name: string | null;
+  prompt: string | null;
+  follows: string | null;
+  noFollow: boolean;
+  base: string | null;
+  harness: string | null;
+  harnessArgs: string[];
+  harnessExecutable: string | null;
+  contextThread: string | null;
+  folder: string;
+  tmuxSocket: string | null;
+  columns: number;
+  rows: number;
+  shell: string;
+  env: Record<string, string>;
+}
+
+/** Exactly the declared fields, whatever else the caller's object has: they are what a plan's digest covers. */
+export function pickInput(input: CreateInput): CreateInput {
+  const { name, prompt, follows, noFollow, base, harness, harnessArgs, harnessExecutable } = input;
+  const { contextThread, folder, tmuxSocket, columns, rows, shell, env } = input;
+  return {
+    ...{ name, prompt, follows, noFollow, base, harness, harnessArgs, harnessExecutable },
+    ...{ contextThread, folder, tmuxSocket, columns, rows, shell, env },
+  };
+}
+
+/** The part of the approved plan the journal keeps. No secrets: the environment has a file of its own. */
+export interface CreateArgs {
+  follows: ThreadId | null;
+  /** Exact base when nothing is followed; a followed parent's `@` is read anew when the thread is allocated. */
+  base: CommitId;
+  columns: number;
+  rows: number;
+  shell: string;
+}
+
+/** `harness/<thread>/env.json`: the allow-listed environment, 0600, for this launch and every later one. */
+export function envFile(harnessFolder: string): string {
+  return `${harnessFolder}/env.json`;
+}
+
+/** `harness/<thread>/launch.json`: argv, environment and folder of the incarnation whose gate is open, 0600. */
+export function launchFile(harnessFolder: string): string {
+  return `${harnessFolder}/launch.json`;
+}
+
+/** One creation as its steps see it; everything it says comes from the database, so a restart sees the same. */
+export interface CreateContext {
+  readonly deps: CreationDeps;
+  readonly signals: Signals;
+  /** Aborts when the daemon stops. */
+  readonly stopping: AbortSignal;
+  readonly operationId: string;
+  readonly threadId: ThreadId;
+  readonly args: CreateArgs;
+  /** Something outside the journal that must end the creation, for example changed settings found at the gate. */
+  trouble(): Error | null;
+}
+
+export function threadOf(ctx: CreateContext): ThreadRow {
+  const row = threadById(ctx.deps.db, ctx.threadId);
+  if (row === null) throw new Error(`no thread ${ctx.threadId}`);
+  return row;
+}
+
+/** What a completed step recorded. A step that asks for one that has not completed is in the wrong place. */
+export function evidenceOf<E>(ctx: CreateContext, step: CreateStep): E {
+  const row = stepsOf(ctx.deps.db, ctx.operationId).find((s) => s.name === step);
+  if (row === undefined || row.result === null) throw new Error(`step ${step} has no evidence yet`);
+  return row.result as E;
+}
+
+export function sha256Hex(text: string): string {
+  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
+}

@@ -1,0 +1,91 @@
+/** What the creation steps ask of jj beyond one call: which operation is mine, where is my workspace now. */
+import { fail } from "../core/errors.ts";
+import type { OpId } from "../core/ids.ts";
+import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
+import { attribute, closeAttribution } from "../store/ops.ts";
+import type { Db } from "../store/db.ts";
+import type { CreateContext, CreationDeps } from "./creation-deps.ts";
+
+/** Operations searched for a token; a step's own is among the newest few. */
+const SEARCH_OPS = 64;
+/** How long a jj command of a daemon that died may still run before its step is given up. */
+export const SURVIVOR_WAIT_MS = 30_000;
+const SURVIVOR_POLL_MS = 100;
+
+/** Tokens of a step that changes jj: one for its effect, one for undoing it. */
+export interface Tokens {
+  token: string;
+  undoToken: string;
+}
+
+export function newTokens(ctx: CreateContext): Tokens {
+  return { token: ctx.deps.ids.uuid(), undoToken: ctx.deps.ids.uuid() };
+}
+
+/** Journaled in the transaction before the command that carries it. */
+export function attributeToken(db: Db, ctx: CreateContext, token: string): void {
+  const now = ctx.deps.clock.now();
+  attribute(db, { token, handler: "lifecycle", ownerId: ctx.operationId, now });
+}
+
+export function closeTokens(db: Db, ...tokens: readonly string[]): void {
+  for (const token of tokens) closeAttribution(db, token);
+}
+
+/**
+ * Waits for jj commands of an earlier daemon that still carry `token`: until they have ended, what jj records is not
+ * the outcome yet. Throws `jj-still-running`.
+ */
+export async function awaitSurvivors(deps: CreationDeps, token: string): Promise<void> {
+  const deadline = deps.clock.monotonic() + SURVIVOR_WAIT_MS;
+  for (;;) {
+    const alive = deps.processes.withArgument(token);
+    if (alive.length === 0) return;
+    if (deps.clock.monotonic() >= deadline) {
+      const pids = alive.map((p) => p.pid).join(", ");
+      throw fail(
+        "failed",
+        "jj-still-running",
+        `a jj command kiki had started is still running (process ${pids})`,
+        "end it, then try again",
+      );
+    }
+    await deps.clock.sleep(SURVIVOR_POLL_MS);
+  }
+}
+
+/** Operations that carry `token`, oldest first. */
+export async function operationsWithToken(jj: JjRepo, token: string): Promise<OpId[]> {
+  for (const head of await jj.heads()) {
+    const found = (await jj.operations(head, SEARCH_OPS)).filter((op) => op.args.includes(token));
+    if (found.length > 0) return found.map((op) => op.id).reverse();
+  }
+  return [];
+}
+
+export interface FoundWorkspace {
+  /** The operation `view` was read from. */
+  op: OpId;
+  view: WorkspaceView;
+}
+
+/**
+ * The workspace as jj records it now; null when no current head records one. Throws `jj-heads-disagree` while several
+ * heads record different commits for it: none of them is better than another.
+ */
+export async function findWorkspace(jj: JjRepo, name: string): Promise<FoundWorkspace | null> {
+  const found: FoundWorkspace[] = [];
+  for (const op of await jj.heads()) {
+    const view = (await jj.workspaces(op)).find((w) => w.workspace === name);
+    if (view !== undefined) found.push({ op, view });
+  }
+  const [first, ...others] = found;
+  if (first === undefined) return null;
+  if (others.every((o) => o.view.commitId === first.view.commitId)) return first;
+  throw fail(
+    "failed",
+    "jj-heads-disagree",
+    `jj has several operation heads that disagree about workspace ${name}`,
+    "run any jj command in the repository, which merges them, then try again",
+  );
+}

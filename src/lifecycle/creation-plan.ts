@@ -1,0 +1,319 @@
+/**
+ * The preflight of `kk new`: everything that can be known before anything is made, as one plan a person confirms and
+ * the daemon recomputes. Mutates nothing.
+ */
+import { canonicalJson } from "../core/canonical.ts";
+import { fail } from "../core/errors.ts";
+import {
+  bookmarkName,
+  MAX_SLUG_BYTES,
+  nameFromPrompt,
+  sessionName,
+  slugOf,
+  uniqueSlug,
+  workspaceName,
+  workspacePath,
+} from "../core/names.ts";
+import { nearest } from "../core/nearest.ts";
+import { listCandidates, resolveThread } from "../core/resolve.ts";
+import { HARNESSES, type Capabilities, type HarnessName } from "../ports/harness.ts";
+import { allThreads, slugTaken, type ThreadRow } from "../store/threads.ts";
+import { chooseBase, parentHead, type BaseChoice } from "./creation-base.ts";
+import {
+  pickInput,
+  sha256Hex,
+  type CreateArgs,
+  type CreateInput,
+  type CreationDeps,
+} from "./creation-deps.ts";
+import { planText } from "./creation-plan-text.ts";
+
+/** `[ui] shell_pane_min_rows`: below this many rows a second pane leaves neither of use. */
+export const SHELL_PANE_MIN_ROWS = 24;
+
+export interface ThreadNames {
+  name: string;
+  slug: string;
+  workspaceName: string;
+  workspacePath: string;
+  bookmark: string;
+  tmuxSession: string;
+}
+
+export interface CreationPlan {
+  method: "NewThread";
+  text: string;
+  /** Hex SHA-256 over method, arguments, observed state and text. */
+  digest: string;
+  names: ThreadNames;
+  harness: HarnessName;
+  harnessExecutable: string;
+  args: CreateArgs;
+}
+
+/**
+ * Throws KikiError, each one line with its remedy: `harness-unknown`, `harness-unavailable`, `harness-missing`,
+ * `harness-arg`, `harness-version`, `follow-options`, `unknown-thread`, `ambiguous-thread`, `parent-not-active`,
+ * `harness-unsupported`, `name-empty`, `base-not-one-commit`, `no-workspace`, `workspace-path-exists`, `workspace-exists`,
+ * `bookmark-exists`, `session-exists`, and the version errors of jj, git and tmux.
+ */
+export async function planCreation(
+  deps: CreationDeps,
+  request: CreateInput,
+): Promise<CreationPlan> {
+  const input = pickInput(request);
+  const { harness, executable } = checkHarness(deps, input);
+  const threads = allThreads(deps.db);
+  const parent = chooseParent(threads, input);
+  const chosen = chooseNames(deps, threads, input);
+  const { names } = chosen;
+
+  const tmux = deps.tmux(input.tmuxSocket);
+  const [tools, tmuxVersion] = await Promise.all([deps.jjBackend.checkVersions(), tmux.checkVersion()]);
+  const harnessVersion = await deps.harness(harness).version(executable);
+  checkCapabilities(harness, harnessVersion, deps.harness(harness).capabilities(harnessVersion));
+  const op = await deps.refreshToFrontier(deps.repoId);
+  const base =
+    parent === null
+      ? await chooseBase(deps.jj, op, { revset: input.base, folder: input.folder })
+      : baseOfParent(parent, await parentHead(deps.jj, op, parent));
+  await checkFree(deps, op, names, input.tmuxSocket);
+
+  const text = planText({
+    ...names,
+    nameTaken: chosen.taken,
+    nameMade: input.name === null,
+    repoRoot: deps.jj.location.repoRoot,
+    follows: parent,
+    base,
+    session: names.tmuxSession,
+    tmuxSocket: input.tmuxSocket,
+    shellPane: input.rows < SHELL_PANE_MIN_ROWS ? null : input.shell,
+    colocated: deps.jj.location.colocated,
+    harness,
+    harnessVersion,
+    harnessExecutable: executable,
+    harnessArgs: input.harnessArgs,
+    prompt: input.prompt,
+    environment: Object.keys(input.env).length,
+  });
+  // Commits and names, not operation ids: what happens elsewhere in the repository does not void a plan.
+  const observed = { base, parent: parent?.threadId ?? null, names, harnessVersion, tools, tmuxVersion };
+  const digest = sha256Hex(canonicalJson(["NewThread", deps.repoId, input, observed, text]));
+  const args: CreateArgs = {
+    follows: parent?.threadId ?? null,
+    base: base.commit,
+    columns: input.columns,
+    rows: input.rows,
+    shell: input.shell,
+  };
+  return { method: "NewThread", text, digest, names, harness, harnessExecutable: executable, args };
+}
+
+function checkHarness(
+  deps: CreationDeps,
+  input: CreateInput,
+): { harness: HarnessName; executable: string } {
+  const asked = input.harness ?? HARNESSES[0];
+  const harness = HARNESSES.find((name) => name === asked);
+  if (harness === undefined) {
+    throw fail(
+      "usage",
+      "harness-unknown",
+      `no harness "${asked}"`,
+      `--harness is ${HARNESSES.join(" or ")}`,
+    );
+  }
+  if (harness === "codex") {
+    throw fail(
+      "usage",
+      "harness-unavailable",
+      "codex threads are not available in this version",
+      "pass --harness claude-code",
+    );
+  }
+  if (input.harnessExecutable === null) {
+    const other = HARNESSES.find((name) => name !== harness) ?? "";
+    throw fail(
+      "failed",
+      "harness-missing",
+      `${harness} not on PATH`,
+      `install it or pass --harness ${other}`,
+    );
+  }
+  deps.harness(harness).checkArguments(input.harnessArgs);
+  return { harness, executable: input.harnessExecutable };
+}
+
+/** Without its own hook alone, or without any way to deliver, kiki can promise nothing: refused by name. */
+export function checkCapabilities(harness: HarnessName, version: string, can: Capabilities): void {
+  if (!can.exclusive_pre_tool_use) {
+    throw fail(
+      "failed",
+      "harness-unsupported",
+      `${harness} ${version}: kiki cannot prove that its hook is the only one`,
+      "use a version kiki supports: kk doctor lists them",
+    );
+  }
+  if (!can.parallel_batch_boundary && !can.restart_startup_delivery) {
+    throw fail(
+      "failed",
+      "harness-unsupported",
+      `${harness} ${version}: kiki has no proven way to tell its agent about a change`,
+      "use a version kiki supports: kk doctor lists them",
+    );
+  }
+}
+
+/** `--follows`, else the thread the command was given in, unless `--no-follow`. */
+function chooseParent(threads: readonly ThreadRow[], input: CreateInput): ThreadRow | null {
+  if (input.follows !== null && input.noFollow) {
+    throw fail("usage", "follow-options", "--follows and --no-follow exclude each other");
+  }
+  if (input.noFollow) return null;
+  const parent =
+    input.follows === null
+      ? // A context of another repository's is no thread here: then nothing is followed.
+        (threads.find((t) => t.threadId === input.contextThread || t.name === input.contextThread) ??
+        null)
+      : namedThread(threads, input.follows);
+  if (parent === null) return null;
+  if (input.base !== null) {
+    throw fail(
+      "usage",
+      "follow-options",
+      `a thread that follows "${parent.name}" starts at that thread's working copy, not at --base`,
+      "add --no-follow, or leave --base out",
+    );
+  }
+  if (parent.lifecycle !== "Active") {
+    throw fail(
+      "failed",
+      "parent-not-active",
+      `thread "${parent.name}" is ${parent.lifecycle}; only an Active thread can be followed`,
+      "follow another one, or add --no-follow",
+    );
+  }
+  return parent;
+}
+
+function namedThread(threads: readonly ThreadRow[], target: string): ThreadRow {
+  const candidates = threads.filter((t) => t.lifecycle !== "Destroyed");
+  const found = resolveThread(candidates, target);
+  if (found.ok) return found.value;
+  if (found.error.problem === "ambiguous") {
+    throw fail(
+      "usage",
+      "ambiguous-thread",
+      `"${target}" could be ${listCandidates(found.error.candidates)}`,
+      "name one of them in full, or by its id",
+    );
+  }
+  const near = nearest(
+    target,
+    candidates.map((t) => t.name),
+  );
+  const known = candidates.slice(-5).map((t) => `"${t.name}"`);
+  throw fail(
+    "notFound",
+    "unknown-thread",
+    `no thread "${target}"`,
+    near === null
+      ? known.length === 0
+        ? "there are no threads yet"
+        : `threads: ${known.join(", ")}`
+      : `did you mean "${near}"?`,
+  );
+}
+
+/** Name, slug and everything made of the slug; `taken` is the name asked for when another thread has it. */
+function chooseNames(
+  deps: CreationDeps,
+  threads: readonly ThreadRow[],
+  input: CreateInput,
+): { names: ThreadNames; taken: string | null } {
+  const asked = input.name ?? madeName(deps, threads, input);
+  const wanted = slugOf(asked);
+  if (!wanted.ok) {
+    throw fail("usage", "name-empty", `"${asked}": ${wanted.error}`, "kk new <name>");
+  }
+  const slug = uniqueSlug(wanted.value, (candidate) => slugTaken(deps.db, candidate));
+  const twin = threads.some((t) => t.name === asked && t.lifecycle !== "Destroyed");
+  const suffix = /-\d+$/.exec(slug)?.[0] ?? "";
+  const name = twin ? `${asked}${suffix}` : asked;
+  const names: ThreadNames = {
+    name,
+    slug,
+    workspaceName: workspaceName(slug),
+    workspacePath: workspacePath(deps.jj.location.repoRoot, slug, deps.workspacesRoot),
+    bookmark: bookmarkName(slug),
+    tmuxSession: sessionName(deps.repoId, slug),
+  };
+  return { names, taken: twin ? asked : null };
+}
+
+/**
+ * Words of the prompt, else `unnamed-<6 hex>`. The digits come from the request and the number of threads, not from
+ * chance: the plan that was confirmed must come out again.
+ */
+function madeName(deps: CreationDeps, threads: readonly ThreadRow[], input: CreateInput): string {
+  const fromPrompt = input.prompt === null ? null : slugOf(nameFromPrompt(input.prompt));
+  if (fromPrompt?.ok) return fromPrompt.value.slice(0, MAX_SLUG_BYTES);
+  const seed = canonicalJson([deps.repoId, input, threads.length]);
+  return `unnamed-${sha256Hex(seed).slice(0, 6)}`;
+}
+
+function baseOfParent(
+  parent: ThreadRow,
+  head: { commitId: string; description: string },
+): BaseChoice {
+  return {
+    commit: head.commitId,
+    description: head.description,
+    why: `the working copy (@) of "${parent.name}", read again when it is made`,
+  };
+}
+
+async function checkFree(
+  deps: CreationDeps,
+  op: string,
+  names: ThreadNames,
+  tmuxSocket: string | null,
+): Promise<void> {
+  if ((await deps.files.kind(names.workspacePath)) !== "absent") {
+    throw fail(
+      "failed",
+      "workspace-path-exists",
+      `${names.workspacePath} exists already`,
+      "move it away, or choose another name",
+    );
+  }
+  if ((await deps.jj.workspaces(op)).some((w) => w.workspace === names.workspaceName)) {
+    throw fail(
+      "failed",
+      "workspace-exists",
+      `jj already has a workspace ${names.workspaceName}`,
+      `jj workspace forget ${names.workspaceName}, or choose another name`,
+    );
+  }
+  if ((await deps.jj.bookmarks(op)).some((b) => b.name === names.bookmark)) {
+    throw fail(
+      "failed",
+      "bookmark-exists",
+      `jj already has a bookmark ${names.bookmark}`,
+      `jj bookmark rename ${names.bookmark} <other>, or choose another name`,
+    );
+  }
+  const sessions = await deps.tmux(tmuxSocket).listSessions();
+  if (!sessions.known) {
+    throw fail("failed", "tmux-unknown", `tmux does not say which sessions exist: ${sessions.reason}`);
+  }
+  if (sessions.value.some((s) => s.name === names.tmuxSession)) {
+    throw fail(
+      "failed",
+      "session-exists",
+      `tmux already has a session ${names.tmuxSession}`,
+      `tmux rename-session -t =${names.tmuxSession} <other>, or choose another name`,
+    );
+  }
+}

@@ -1,0 +1,301 @@
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { removeTempDirs } from "../support/temp.ts";
+import { makeRig, type Agent, type Answer, type Rig, type TestThread } from "./rig.ts";
+
+setDefaultTimeout(60_000);
+const rigs: Rig[] = [];
+afterAll(async () => {
+  for (const rig of rigs) await rig.close();
+  removeTempDirs();
+});
+
+interface Family {
+  rig: Rig;
+  parent: TestThread;
+  child: TestThread;
+  agent: Agent;
+  /** The parent amends its file: one more NativeRewrite is ready for the child. */
+  amend(text: string): Promise<void>;
+  /** The parent adds a revision: ParentAdvance. */
+  advance(file: string): Promise<void>;
+  opCount(): Promise<number>;
+}
+
+async function family(options: Parameters<typeof makeRig>[0] = {}): Promise<Family> {
+  const rig = await makeRig(options);
+  rigs.push(rig);
+  const parent = await rig.thread("parser");
+  rig.repo.write("parser.txt", "one\n", parent.path);
+  await rig.repo.jj(["status"], parent.path);
+  const child = await rig.thread("tests", parent);
+  await rig.cascade.refreshToFrontier();
+  return {
+    rig,
+    parent,
+    child,
+    agent: rig.agent(child),
+    async amend(text) {
+      rig.repo.write("parser.txt", text, parent.path);
+      await rig.repo.jj(["status"], parent.path);
+      await rig.cascade.refreshToFrontier();
+    },
+    async advance(file) {
+      await rig.repo.jj(["new", "-m", `adds ${file}`], parent.path);
+      rig.repo.write(file, `${file}\n`, parent.path);
+      await rig.repo.jj(["status"], parent.path);
+      await rig.cascade.refreshToFrontier();
+    },
+    opCount: async () => (await rig.jj.operations((await rig.jj.heads())[0]!, 10_000)).length,
+  };
+}
+
+const intent = (f: Family, n = 0) => f.rig.intents(f.child)[n]!;
+const texts = (answers: readonly Answer[]) => answers.map((a) => a.text);
+
+test("batch admitted before the work was detected → its later sibling passes, the next batch is blocked", async () => {
+  const f = await family();
+  const first = await f.agent.call();
+  await f.amend("two\n");
+  const sibling = await f.agent.call();
+  expect(texts([first, sibling])).toEqual([null, null]);
+  expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+  await f.agent.close([first, sibling]);
+  expect((await f.agent.call()).text).toContain("[kiki]");
+  expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
+});
+
+test("five concurrent first calls → one materialisation, all blocked with the same bytes", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const before = await f.opCount();
+  const answers = await Promise.all(Array.from({ length: 5 }, () => f.agent.call()));
+  expect(new Set(texts(answers)).size).toBe(1);
+  expect(answers[0]!.text).toBe(intent(f).payload);
+  expect(await f.opCount()).toBe(before);
+  const tokens = f.rig.db.query("SELECT count(*) AS n FROM op_attribution WHERE handler = 'reconcile'").get();
+  expect(tokens).toEqual({ n: 1 });
+});
+
+test("exclusive siblings that arrive one after another → each gets the saved payload, none acknowledges", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const first = await f.agent.call(undefined, null, false); // stdout written, MarkDelivered lost
+  const second = await f.agent.call();
+  const third = await f.agent.call();
+  expect(new Set(texts([first, second, third])).size).toBe(1);
+  expect(intent(f).state).toBe("Delivered");
+  expect(intent(f).receipt).toBeNull();
+});
+
+test("MarkDelivered lost for every call, matching receipt, later turn → delivery repaired and acknowledged at once", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const answer = await f.agent.call(undefined, null, false);
+  expect(intent(f).state).toBe("Materialized");
+  await f.agent.close([answer]);
+  expect((await f.agent.call()).text).toBeNull();
+  expect(intent(f)).toMatchObject({ state: "Acknowledged" });
+});
+
+test("closing events: stale, duplicate and partial ones → only the exact batch completes", async () => {
+  const f = await family();
+  const old = await f.agent.batch();
+  await f.amend("two\n");
+  const answers = await Promise.all([f.agent.call(), f.agent.call()]);
+  await f.agent.close(old); // stale
+  expect(intent(f).receipt).toBeNull();
+  await f.agent.close(answers);
+  expect(intent(f).receipt).toBe("matching");
+  const completedAt = intent(f).batchCompletedAt;
+  await f.agent.close(answers); // duplicate
+  expect(intent(f).batchCompletedAt).toBe(completedAt);
+});
+
+test("closing event omits a blocked call → the batch is over but not complete: blocked, loud, nothing acknowledged", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const [a] = await Promise.all([f.agent.call(), f.agent.call()]);
+  await f.agent.close([a!]);
+  expect(intent(f).receipt).toBeNull();
+  expect((await f.agent.call()).text).toContain("restarted");
+  expect(intent(f).state).toBe("Delivered");
+  expect(f.rig.attention(f.child)).toHaveLength(1);
+});
+
+test("contrary receipt → redelivered once on the arriving batch, byte-identical, counted; second contrary → blocked", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const first = await f.agent.call();
+  await f.agent.close([{ ...first, got: "PreToolUse:Tool hook error: something else" }]);
+  expect(intent(f).receipt).toBe("contrary");
+  const second = await f.agent.call();
+  expect(second.text).toBe(first.text);
+  expect(intent(f)).toMatchObject({ softRedeliveryCount: 1, receipt: null });
+  await f.agent.close([{ ...second, got: "PreToolUse:Tool hook error: something else" }]);
+  expect((await f.agent.call()).text).toContain("restarted");
+  expect(intent(f).state).toBe("Delivered");
+});
+
+test("redelivered and then received → acknowledged", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const first = await f.agent.call();
+  await f.agent.close([{ ...first, got: "PreToolUse:Tool hook error: lost" }]);
+  await f.agent.batch();
+  expect((await f.agent.call()).text).toBeNull();
+  expect(intent(f)).toMatchObject({ state: "Acknowledged", softRedeliveryCount: 1 });
+});
+
+test("receipt shows that a blocked tool ran → RecoveryRequired, loud, further calls blocked", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const first = await f.agent.call();
+  await f.agent.close([{ ...first, got: "total 0\n" }]);
+  expect(intent(f)).toMatchObject({ state: "RecoveryRequired", reason: "a blocked tool ran anyway" });
+  expect((await f.agent.call()).text).toContain("waits for a person");
+  expect(f.rig.attention(f.child)).toHaveLength(1);
+});
+
+test("another agent's batch still in flight → nothing bound, nothing changed, the batch passes", async () => {
+  const f = await family({ settings: { drainMs: 300 } });
+  expect((await f.agent.call("sub-1", "agent-7")).text).toBeNull();
+  await f.amend("two\n");
+  const answer = await f.agent.call();
+  expect(answer.text).toBeNull();
+  expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+  expect(intent(f).state).toBe("Detected");
+  expect(f.rig.barrier(f.child)).toBe(false);
+  await f.agent.close([{ toolUseId: "sub-1", text: null }], "agent-7");
+  await f.agent.close([answer]);
+  expect((await f.agent.call()).text).toBe(intent(f).payload);
+});
+
+test("in-flight batch closes while a call is held → bound then, not before", async () => {
+  const f = await family();
+  expect((await f.agent.call("sub-1", "agent-7")).text).toBeNull();
+  await f.amend("two\n");
+  const held = f.agent.call();
+  await f.rig.cascade.refreshToFrontier();
+  expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+  await f.agent.close([{ toolUseId: "sub-1", text: null }], "agent-7");
+  expect((await held).text).toBe(intent(f).payload);
+});
+
+test("hold told but never confirmed → it may have been allowed: batch let through, no file changed", async () => {
+  const f = await family({ settings: { confirmMs: 200 } });
+  await f.amend("two\n");
+  const silent = await f.agent.ask(f.agent.newId());
+  expect(silent.decision).toBe("hold");
+  expect((await f.agent.call()).text).toBeNull(); // its sibling, held with it, is released
+  expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+  expect(intent(f).state).toBe("Detected");
+});
+
+test("a call passed while the daemon was away (known and unknown) → its batch is a passed one", async () => {
+  const f = await family();
+  for (const id of ["toolu_unseen", null]) {
+    await f.amend(`moved for ${id}\n`);
+    const before = f.rig.file(f.child, "parser.txt");
+    f.agent.passUnseen(id);
+    const sibling = await f.agent.call();
+    expect(sibling.text).toBeNull();
+    expect(f.rig.file(f.child, "parser.txt")).toBe(before);
+    await f.agent.close([sibling, ...(id === null ? [] : [{ toolUseId: id, text: null }])]);
+    const next = await f.agent.batch();
+    expect(next[0]!.text).toBe(f.rig.intents(f.child).at(-1)!.payload);
+  }
+});
+
+test("sub-agent calls under a bound barrier → a copy of the payload each time, completion stays the main agent's", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const main = await f.agent.call();
+  const copy = await f.agent.call(undefined, "agent-7");
+  expect(copy.text).toBe(main.text);
+  await f.agent.close([copy], "agent-7");
+  expect(intent(f).receipt).toBeNull();
+  await f.agent.close([main]);
+  expect(intent(f).receipt).toBe("matching");
+  // After completion: this agent has its copy and goes on; another one gets one first.
+  expect((await f.agent.call(undefined, "agent-7")).text).toBeNull();
+  expect((await f.agent.call(undefined, "agent-8")).text).toBe(main.text);
+  expect((await f.agent.call(undefined, "agent-8")).text).toBeNull();
+});
+
+test("prompt typed after Esc under a bound barrier → never completed, never acknowledged, loud", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  await f.agent.call();
+  f.agent.prompt = "prompt-2";
+  expect((await f.agent.call()).text).toContain("restarted");
+  expect(intent(f).state).toBe("Delivered");
+});
+
+test("busy parent, every boundary has new work → at most two blocked batches in a row", async () => {
+  const f = await family();
+  const passed: boolean[] = [];
+  for (let n = 0; n < 6; n += 1) {
+    await f.amend(`version ${n}\n`);
+    passed.push((await f.agent.batch())[0]!.text === null);
+  }
+  expect(passed).toEqual([false, false, true, false, false, true]);
+});
+
+test.each([
+  ["before the binding", "intent.bind.before"],
+  ["after the binding", "intent.bind.completed"],
+  ["before update-stale", "intent.update-stale.before"],
+  ["after update-stale", "intent.update-stale.effected"],
+  ["after materialisation", "intent.materialized.completed"],
+])("native rewrite, daemon dies %s → after restart the story ends the same", async (_, point) => {
+  const f = await family();
+  await f.amend("two\n");
+  await f.rig.reboot(crashOnceAt(point));
+  const blocked = await f.agent.call();
+  expect(blocked.text).toContain("did NOT run");
+  await f.rig.reboot();
+  await endsWell(f, blocked);
+  expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
+});
+
+test.each([["before", "intent.integrate.before"], ["after", "intent.integrate.effected"], ["at the update after", "intent.update-stale.before"]])(
+  "parent advance, daemon dies %s the integration → after restart the story ends the same, one rebase visible",
+  async (_, point) => {
+    const f = await family();
+    await f.advance("lexer.txt");
+    await f.rig.reboot(crashOnceAt(point));
+    const blocked = await f.agent.call();
+    await f.rig.reboot();
+    await endsWell(f, blocked);
+    expect(f.rig.file(f.child, "lexer.txt")).toBe("lexer.txt\n");
+    const divergent = await f.rig.repo.jj(["log", "--ignore-working-copy", "--no-graph", "-r", "divergent()", "-T", "commit_id"]);
+    expect(divergent).toBe("");
+  },
+);
+
+function crashOnceAt(point: string): { at(name: string): void } {
+  let armed = true;
+  return {
+    at(name) {
+      if (armed && name === point) {
+        armed = false;
+        throw new Error(`crash at ${name}`);
+      }
+    },
+  };
+}
+
+/** The blocked batch closes, the agent goes on, and what it is told in the end is the payload. */
+async function endsWell(f: Family, blocked: Answer): Promise<void> {
+  await f.agent.close([blocked]);
+  let sawPayload = blocked.text !== null && blocked.text === intent(f).payload;
+  for (let turn = 0; turn < 4; turn += 1) {
+    const [answer] = await f.agent.batch();
+    if (answer!.text !== null && answer!.text === intent(f).payload) sawPayload = true;
+    if (intent(f).state === "Acknowledged") break;
+  }
+  expect(sawPayload).toBe(true);
+  expect(intent(f).state).toBe("Acknowledged");
+  expect(f.rig.barrier(f.child)).toBe(false);
+  expect(f.rig.intents(f.child)).toHaveLength(1);
+}

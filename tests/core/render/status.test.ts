@@ -1,0 +1,150 @@
+/** `kk status`, as text. */
+import { describe, expect, test } from "bun:test";
+import { CASCADE_STATUSES } from "../../../src/core/intent.ts";
+import { AGENT_DISPLAY_STATES, LIFECYCLES } from "../../../src/core/lifecycle.ts";
+import { renderStatus, type StatusThread } from "../../../src/core/render/status.ts";
+
+const A = "a".repeat(40);
+const B = "b".repeat(40);
+
+type Summary = StatusThread["summary"];
+
+function state(over: Partial<StatusThread> = {}, summary: Partial<Summary> = {}): StatusThread {
+  return {
+    summary: {
+      threadId: "t1",
+      repoId: "r1",
+      repoPath: "/code/repo",
+      name: "tests",
+      bookmark: "kk/tests",
+      followsName: "parser",
+      lifecycle: "Active",
+      cascade: "in sync",
+      agent: "working",
+      checkpoint: "current",
+      description: "",
+      lastAgentEvent: "PreToolUse",
+      ...summary,
+    },
+    workspacePath: "/code/repo-kiki-tests",
+    head: A,
+    checkpointCommit: A,
+    harness: "claude-code",
+    follows: { name: "parser", lastSynchronized: B },
+    children: [{ name: "docs" }, { name: "bench" }],
+    intents: [],
+    attention: [],
+    operation: null,
+    ...over,
+  };
+}
+
+const plain = (thread: StatusThread, body: string | null = null): string =>
+  renderStatus(thread, { colour: false, body });
+
+describe("status", () => {
+  test("thread in sync, with jj's text → golden page", () => {
+    const body = "The working copy has no changes.\nWorking copy  (@) : abc\n";
+    expect(plain(state(), body)).toBe(
+      [
+        "thread      tests",
+        "lifecycle   Active",
+        "workspace   /code/repo-kiki-tests",
+        `head        ${A}`,
+        `checkpoint  kk/tests ${A} (checkpoint current)`,
+        "cascade     ── in sync",
+        "agent       ● working claude-code, last event PreToolUse",
+        "follows     ← parser at bbbbbbbbbbbb",
+        "children    docs, bench",
+        "",
+        "The working copy has no changes.",
+        "Working copy  (@) : abc",
+      ].join("\n"),
+    );
+  });
+
+  test("--no-jj → exactly the header", () => {
+    expect(plain(state(), "jj text").startsWith(`${plain(state())}\n\n`)).toBe(true);
+    expect(plain(state())).not.toContain("jj text");
+  });
+
+  test("checkpoint relations → the three literal phrases", () => {
+    const phrases = {
+      current: "(checkpoint current)",
+      behind: "(checkpoint behind head)",
+      diverged: "(projection diverged)",
+    } as const;
+    for (const [relation, phrase] of Object.entries(phrases)) {
+      const text = plain(state({}, { checkpoint: relation as keyof typeof phrases }));
+      expect(text).toContain(`checkpoint  kk/tests ${A} ${phrase}`);
+    }
+  });
+
+  test("unresolved intent → named below a cascade line without counts; resolved ones are not", () => {
+    const intent = {
+      kind: "ParentAdvance",
+      parentName: "parser",
+      fromBase: A,
+      toBase: B,
+      reason: null,
+    } as const;
+    const text = plain(
+      state(
+        {
+          intents: [
+            { ...intent, state: "Acknowledged" },
+            { ...intent, state: "Materialized" },
+          ],
+        },
+        { cascade: "pending" },
+      ),
+    );
+    expect(text).toContain(
+      "cascade     ↻ pending\n            ParentAdvance of parser aaaaaaaaaaaa → bbbbbbbbbbbb: Materialized",
+    );
+    expect(text).not.toContain("Acknowledged");
+  });
+
+  test("failed creation → operation with its step and error, no head yet", () => {
+    const text = plain(
+      state(
+        {
+          head: null,
+          checkpointCommit: null,
+          operation: {
+            kind: "Create",
+            state: "Failed",
+            error: "tmux is not on PATH",
+            steps: [
+              { name: "workspace", state: "Compensated" },
+              { name: "session", state: "Failed" },
+            ],
+          },
+        },
+        { lifecycle: "CreateFailed", agent: null, bookmark: null, checkpoint: null },
+      ),
+    );
+    expect(text).toContain("lifecycle   ! CreateFailed");
+    expect(text).toContain("head        none yet");
+    expect(text).toContain("operation   Create Failed at session (Failed): tmux is not on PATH");
+  });
+
+  test("attention → one issue line each, on one line", () => {
+    const text = plain(
+      state({ attention: [{ kind: "dialog", message: "accept it\nin the pane" }] }),
+    );
+    expect(text.split("\n").at(-1)).toBe("issue       ! dialog: accept it in the pane");
+  });
+
+  test("without colour: every state of each vocabulary → a page of its own, no escape", () => {
+    const pages = [
+      LIFECYCLES.map((lifecycle) => plain(state({}, { lifecycle }))),
+      CASCADE_STATUSES.map((cascade) => plain(state({}, { cascade }))),
+      [...AGENT_DISPLAY_STATES, null].map((agent) => plain(state({}, { agent }))),
+    ];
+    for (const group of pages) {
+      expect(new Set(group).size).toBe(group.length);
+      for (const page of group) expect(page).not.toContain("\u001b");
+    }
+  });
+});

@@ -1,0 +1,181 @@
+/**
+ * A whole machine in a folder: real kiki binary, real jj, real tmux on a socket of its own, the scripted agent as
+ * `claude`. Nothing of the machine's user is seen, nothing is left behind by `close`.
+ */
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { RepoSummary, ThreadState, ThreadSummary } from "../../src/rpc/contract/types.ts";
+import { makeRepo, runAs, type CommandResult, type TestRepo } from "./jj-repo.ts";
+import { tempDir } from "./temp.ts";
+import { tmuxOn, type TestTmux } from "./tmux.ts";
+import { waitFor } from "./wait.ts";
+
+const ROOT = join(import.meta.dir, "../..");
+
+export interface World {
+  dir: string;
+  repo: TestRepo;
+  env: Record<string, string>;
+  stateDir: string;
+  tmux: TestTmux;
+  /** Runs `kk` without a terminal. */
+  kk(args: readonly string[], cwd?: string): Promise<CommandResult>;
+  /** Runs `kk` without a terminal and parses what it prints; throws on a non-zero exit. */
+  kkJson<T>(args: readonly string[], cwd?: string): Promise<T>;
+  /** Runs `kk` on a terminal of its own and answers its question with `answer` and Enter. */
+  kkOnTerminal(args: readonly string[], answer: string, cwd?: string): Promise<TerminalResult>;
+  /** Creates a thread on a terminal, confirming the plan; throws with the screen when that fails. */
+  newThread(args: readonly string[]): Promise<ThreadSummary>;
+  threads(): Promise<ThreadSummary[]>;
+  state(thread: string): Promise<ThreadState>;
+  /** Writes a scenario for the scripted agent and returns the prompt that chooses it. */
+  scenario(name: string, scenario: unknown, words?: string): string;
+  /** Absolute path of a signal file shared with scenarios. */
+  signal(name: string): string;
+  raise(name: string): void;
+  daemonPid(): number;
+  /** Waits until the daemon's process is gone. */
+  gone(pid: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface TerminalResult {
+  code: number;
+  /** Everything the terminal showed, escape sequences removed. */
+  screen: string;
+}
+
+export interface WorldOptions {
+  colocated?: boolean;
+  files?: Record<string, string>;
+  dir?: string;
+  /** Put first on PATH, before the scripted agent. */
+  path?: readonly string[];
+}
+
+export async function makeWorld(options: WorldOptions = {}): Promise<World> {
+  if (!existsSync(join(ROOT, "dist/kk"))) throw new Error("dist/kk is missing: run `npm run build` first");
+  const dir = options.dir ?? tempDir("world");
+  const repo = await makeRepo({
+    dir,
+    name: "shop",
+    colocated: options.colocated ?? true,
+    ...(options.files === undefined ? {} : { files: options.files }),
+  });
+  const stateDir = join(dir, "state");
+  const socket = join(dir, "tmux.sock");
+  const signals = join(dir, "signals");
+  mkdirSync(signals, { recursive: true });
+  const env: Record<string, string> = {
+    ...repo.env,
+    PATH: [...(options.path ?? []), join(ROOT, "dist"), join(ROOT, "fixtures/agents"), repo.env["PATH"] ?? ""].join(":"),
+    KIKI_PATHS__USER_STATE_DIR: stateDir,
+    KIKI_TMUX_SOCKET: socket,
+    TERM: "xterm-256color",
+  };
+  const tmux = tmuxOn(socket);
+  const world: World = {
+    dir,
+    repo,
+    env,
+    stateDir,
+    tmux,
+    kk: (args, cwd = repo.root) => runAs(env, ["kk", ...args], cwd),
+    async kkJson<T>(args: readonly string[], cwd?: string): Promise<T> {
+      const result = await world.kk([...args, "--json"], cwd);
+      if (result.code !== 0) throw new Error(`kk ${args.join(" ")}: exit ${result.code}\n${result.stderr}`);
+      return JSON.parse(result.stdout) as T;
+    },
+    kkOnTerminal: (args, answer, cwd = repo.root) => onTerminal(env, ["kk", ...args], answer, cwd),
+    async newThread(args) {
+      const before = new Set((await world.threads()).map((t) => t.threadId));
+      const result = await world.kkOnTerminal(["new", ...args, "--detach"], "y");
+      if (result.code !== 0) throw new Error(`kk new ${args.join(" ")}: exit ${result.code}\n${result.screen}`);
+      return (await world.threads()).find((t) => !before.has(t.threadId))!;
+    },
+    threads: async () => (await world.kkJson<{ threads: ThreadSummary[] }>(["ls"])).threads,
+    state: (thread) => world.kkJson<ThreadState>(["status", thread, "--no-jj"]),
+    scenario(name, scenario, words = "") {
+      const file = join(dir, `${name}.scenario.json`);
+      writeFileSync(file, JSON.stringify(scenario));
+      return `${words}${words === "" ? "" : " "}SCENARIO:${file}`;
+    },
+    signal: (name) => join(signals, name),
+    raise: (name) => writeFileSync(join(signals, name), ""),
+    daemonPid: () => Number(readFileSync(join(stateDir, "kkd.pid"), "utf8")),
+    gone: async (pid) => {
+      await waitFor(() => !alive(pid), 10_000, `process ${pid} gone`);
+    },
+    async close() {
+      if (existsSync(join(stateDir, "kkd.pid"))) {
+        const pid = world.daemonPid();
+        await world.kk(["daemon", "stop"]);
+        if (alive(pid)) process.kill(pid, "SIGKILL");
+        await world.gone(pid);
+      }
+      await tmux.kill();
+      rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+  return world;
+}
+
+export async function initialised(options: WorldOptions = {}): Promise<World> {
+  const world = await makeWorld(options);
+  const result = await world.kk(["init"]);
+  if (result.code !== 0) throw new Error(`kk init: exit ${result.code}\n${result.stderr}`);
+  return world;
+}
+
+export function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A question is on the screen when its last line ends like one. */
+const QUESTION = /\[y\/N\]:?\s*$/;
+const TERMINAL_DEADLINE_MS = 90_000;
+
+async function onTerminal(
+  env: Record<string, string>,
+  argv: readonly string[],
+  answer: string,
+  cwd: string,
+): Promise<TerminalResult> {
+  let screen = "";
+  let answered = false;
+  const decoder = new TextDecoder();
+  const child = Bun.spawn([...argv], {
+    cwd,
+    env,
+    terminal: {
+      cols: 100,
+      rows: 40,
+      data(terminal, data) {
+        screen += decoder.decode(data, { stream: true });
+        if (!answered && QUESTION.test(plain(screen))) {
+          answered = true;
+          terminal.write(`${answer}\n`);
+        }
+      },
+    },
+  });
+  const timer = setTimeout(() => child.kill("SIGKILL"), TERMINAL_DEADLINE_MS);
+  const code = await child.exited;
+  clearTimeout(timer);
+  // What the terminal still has in its buffer arrives after the exit.
+  await waitFor(() => child.terminal?.closed !== false || screen !== "", 1_000, "terminal output").catch(() => undefined);
+  child.terminal?.close();
+  return { code, screen: plain(screen) };
+}
+
+function plain(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r\n/g, "\n");
+}
+
+export type { RepoSummary, ThreadState, ThreadSummary };
