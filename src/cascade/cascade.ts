@@ -1,6 +1,6 @@
 /** One repository's cascade: watching, boundaries, boot recovery. The daemon talks to nothing else in this folder. */
 import type { HookDecision } from "../core/hook-decision.ts";
-import type { OpId } from "../core/ids.ts";
+import type { OpId, ThreadId } from "../core/ids.ts";
 import { errorLine } from "../core/errors.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import { write } from "../store/db.ts";
@@ -26,6 +26,8 @@ export interface Cascade {
   start(): Promise<void>;
   stop(): Promise<void>;
   refreshToFrontier(): Promise<OpId[]>;
+  /** A new edge: what its parent did between the pinned operation and the edge's row gets its intent now. */
+  classifyEdge(child: ThreadId): Promise<void>;
   preToolUse(caller: HookCaller, raw: unknown): Promise<HookDecision>;
   hold(caller: HookCaller, token: string, signal: AbortSignal): Promise<HookDecision>;
   markDelivered(caller: HookCaller, intentId: string, turn: number, batch: number): boolean;
@@ -102,6 +104,10 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       await Promise.all(running);
     },
     refreshToFrontier: () => watcher.refresh(),
+    async classifyEdge(child) {
+      await watcher.refresh();
+      await watcher.classifyNow((edge) => edge.child === child);
+    },
     async preToolUse(caller, raw) {
       await booted.promise;
       const event: HarnessEvent = deps

@@ -8,7 +8,7 @@ import { ROOT_OP } from "../core/ids.ts";
 import { errorLine, fail } from "../core/errors.ts";
 import type { JjOperation } from "../ports/jj.ts";
 import { write } from "../store/db.ts";
-import { setCheckpoint, setHead, watchedThreads } from "../store/edges.ts";
+import { setCheckpoint, setHead, watchedThreads, type Edge } from "../store/edges.ts";
 import {
   attributionOf,
   discoverOp,
@@ -125,6 +125,28 @@ export class Watcher {
       `new jj operations kept arriving during ${MAX_REFRESH_ROUNDS} reads`,
       "try again when the repository is quieter",
     );
+  }
+
+  /** Compares edges with the newest single view as it stands, whatever was interpreted when. Idempotent. */
+  classifyNow(which: (edge: Edge) => boolean): Promise<void> {
+    return this.#deps.queues.run(`ops:${this.#deps.repoId}`, async () => {
+      const [op, ...others] = await this.#deps.jj.heads();
+      if (op === undefined || others.length > 0) return;
+      const view = await this.#views.at(op);
+      for (let attempt = 1; ; attempt += 1) {
+        const meaning = await interpret(
+          this.#deps,
+          op,
+          transitionsOf(this.#deps, [], view, (edge) => !which(edge)),
+        );
+        try {
+          write(this.#deps.db, () => applyInterpretation(this.#deps, meaning));
+          return;
+        } catch (error) {
+          if (!(error instanceof EdgeMoved) || attempt === MAX_EDGE_MOVES) throw error;
+        }
+      }
+    });
   }
 
   /** A repository's past, before its first thread, has no edges to classify: recorded as interpreted. */

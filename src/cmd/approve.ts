@@ -8,7 +8,7 @@ import { fail } from "../core/errors.ts";
 import type { Plan } from "../rpc/contract/types.ts";
 import { print } from "./out.ts";
 
-const QUESTION = "Go ahead? Type y or yes: ";
+const QUESTION = "Go ahead? [y/N] ";
 const MAX_ANSWER_BYTES = 1024;
 
 /**

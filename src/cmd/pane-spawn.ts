@@ -36,6 +36,8 @@ export interface PaneSystem {
   ended(pid: number): Promise<ChildExit>;
   /** Takes the terminal back and gives it the line settings it had before the child. */
   takeTerminal(): void;
+  /** False when there was a terminal at the start and it has hung up. */
+  terminalThere(): boolean;
   signalGroup(pid: number, signal: number): void;
 }
 
@@ -81,6 +83,7 @@ const SYMBOLS = {
   kill: { args: ["int", "int"], returns: "int" },
   signal: { args: ["int", "ptr"], returns: "ptr" },
   getpgrp: { args: [], returns: "int" },
+  tcgetpgrp: { args: ["int"], returns: "int" },
   tcsetpgrp: { args: ["int", "int"], returns: "int" },
   tcgetattr: { args: ["int", "ptr"], returns: "int" },
   tcsetattr: { args: ["int", "int", "ptr"], returns: "int" },
@@ -109,6 +112,7 @@ export function inertWrapper(): PaneSystem {
   libc.signal(os.signals.SIGCHLD, SIG_DFL);
   const termios = new Uint8Array(TERMIOS_BYTES);
   let saved = false;
+  const had = libc.tcgetattr(TERMINAL_FD, ptr(termios)) === 0;
   return {
     spawn(request) {
       saved = libc.tcgetattr(TERMINAL_FD, ptr(termios)) === 0;
@@ -125,6 +129,7 @@ export function inertWrapper(): PaneSystem {
       libc.tcsetpgrp(TERMINAL_FD, libc.getpgrp());
       if (saved) libc.tcsetattr(TERMINAL_FD, TCSANOW, ptr(termios));
     },
+    terminalThere: () => !had || libc.tcgetpgrp(TERMINAL_FD) !== -1,
     signalGroup: (pid, signal) => void libc.kill(-pid, signal),
   };
 }

@@ -41,6 +41,8 @@ export interface PaneDeps {
   /** Ends modes a dead full-screen program left the terminal in. */
   resetScreen(): void;
   sleep(ms: number): Promise<void>;
+  /** False once the terminal is gone: the wrapper then has nothing left to be for. */
+  terminalThere(): boolean;
   /** The pane's own variables, see `PANE_NAMES`. */
   paneEnv: Record<string, string>;
   /** Tells who must be ended with the wrapper; null when nobody. */
@@ -55,7 +57,7 @@ export interface AgentPane {
   connect(): Pick<Client, "call">;
 }
 
-/** Never returns while `again` says so (always, outside tests). */
+/** Returns when the terminal is gone without a SIGHUP (the pane's root gets one), or when `again` says so, in tests. */
 export async function runAgentPane(
   pane: AgentPane,
   deps: PaneDeps,
@@ -63,16 +65,17 @@ export async function runAgentPane(
 ): Promise<void> {
   do {
     const launch = await awaitGate(pane, deps);
+    if (launch === null) return;
     await runHarness(pane, launch, deps);
   } while (again());
 }
 
 /** Asks until a gate opens; survives every absence of the daemon. Says each new reason for waiting once. */
-async function awaitGate(pane: AgentPane, deps: PaneDeps): Promise<Launch> {
+async function awaitGate(pane: AgentPane, deps: PaneDeps): Promise<Launch | null> {
   const { repoId, threadId, paneId } = pane;
   let said = "waiting for the launch gate…";
   deps.print(said);
-  for (let failures = 0; ;) {
+  for (let failures = 0; deps.terminalThere();) {
     try {
       const input = { repoId, threadId, paneId, waitMs: GATE_WAIT_MS };
       const timeoutMs = GATE_WAIT_MS + GATE_GRACE_MS;
@@ -88,6 +91,7 @@ async function awaitGate(pane: AgentPane, deps: PaneDeps): Promise<Launch> {
       failures += 1;
     }
   }
+  return null;
 }
 
 async function runHarness(pane: AgentPane, launch: Launch, deps: PaneDeps): Promise<void> {
@@ -140,7 +144,7 @@ async function report<M extends "ReportHarnessStarted" | "ReportHarnessExited">(
       await pane.connect().call(method, input, { timeoutMs: REPORT_TIMEOUT_MS });
       return;
     } catch (error) {
-      if (!isAway(error)) return;
+      if (!isAway(error) || !deps.terminalThere()) return;
       await deps.sleep(backoff(failures));
     }
   }
@@ -270,6 +274,7 @@ function processDeps(): PaneDeps {
     print: (line) => write(`kiki: ${line}\r\n`),
     resetScreen: () => write(RESET_SCREEN),
     sleep: (ms) => Bun.sleep(ms),
+    terminalThere: () => system.terminalThere(),
     paneEnv,
     foreground: (pid) => {
       child = pid;
@@ -289,7 +294,6 @@ function write(text: string): void {
   try {
     writeSync(1, text);
   } catch {
-    // The terminal is gone, and with it everything this process is for.
-    process.exit(128 + os.signals.SIGHUP);
+    // The terminal is gone; SIGHUP is on its way, or `terminalThere` will tell.
   }
 }

@@ -8,7 +8,6 @@ import { note, print } from "./out.ts";
 import { shellLine } from "./tmux-client.ts";
 
 type Progress = Output<"GetLifecycleOperation">;
-type StepState = Progress["steps"][number]["state"];
 
 const WAIT_MS = 10_000;
 const TIMEOUT_MS = WAIT_MS + 20_000;
@@ -59,24 +58,19 @@ async function watch(client: Client, created: Output<"NewThread">): Promise<Prog
   }
 }
 
-/** How a step's state reads; states in between are not news. */
-const WORDS: Partial<Record<StepState, string>> = {
-  Completed: "✓",
-  Failed: "!",
-  Compensated: "undone:",
-};
-
 /** Remembers what was printed, so that each step's end is one line. */
 export class Shown {
   readonly #lines = new Set<string>();
 
   news(progress: Pick<Progress, "steps" | "attention">): string[] {
-    const lines = progress.steps.flatMap((step) => {
-      const word = WORDS[step.state];
-      const error = step.error === null ? "" : `: ${printable(step.error)}`;
-      return word === undefined ? [] : [`  ${word} ${step.name}${error}`];
-    });
-    lines.push(...progress.attention.map((item) => `  ! ${printable(item.message)}`));
+    const lines = progress.steps.flatMap((s) => (s.state === "Completed" ? [`  ✓ ${s.name}`] : []));
+    // Undoing goes backwards. Why it failed comes at the end, once; here, that it failed is enough.
+    for (const step of progress.steps.toReversed()) {
+      if (step.error !== null) lines.push(`  ! ${step.name} failed`);
+      if (step.state === "Compensated") lines.push(`  undone: ${step.name}`);
+    }
+    const waiting = progress.attention.filter((item) => item.kind !== "create-failed");
+    lines.push(...waiting.map((item) => `  ! ${printable(item.message)}`));
     const fresh = lines.filter((line) => !this.#lines.has(line));
     for (const line of fresh) this.#lines.add(line);
     return fresh;

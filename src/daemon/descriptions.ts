@@ -28,7 +28,10 @@ export class Descriptions {
     const missing = wanted.filter((commit) => !this.#known.has(commit));
     const op = (await jj.heads())[0];
     if (op === undefined || missing.length === 0) return;
-    for (const view of await jj.existing(op, missing)) {
+    const found = await jj.existing(op, missing);
+    // A commit that jj does not have any more is not asked for again either.
+    for (const commit of missing) this.#known.set(commit, "");
+    for (const view of found) {
       this.#known.set(view.commitId, view.description.split("\n")[0] ?? "");
     }
     for (const commit of [...this.#known.keys()].slice(

@@ -9,7 +9,7 @@ export interface ExclusiveJj {
   /** Like the repository given, each mutation waiting for its turn. Not to be used inside `exclusive`. */
   jj: JjRepo;
   /** Several mutations without one of kiki's own between them; `body` gets the repository without turns. */
-  exclusive<T>(body: (jj: JjRepo) => Promise<T>): Promise<T>;
+  exclusive: <T>(body: (jj: JjRepo) => Promise<T>) => Promise<T>;
 }
 
 const MUTATIONS = [
@@ -25,13 +25,24 @@ const MUTATIONS = [
   "integrate",
 ] as const satisfies readonly (keyof JjRepo)[];
 
-export function makeExclusive(jj: JjRepo, queues: SerialQueues, key: string): ExclusiveJj {
+/** `prepare` runs before the first mutation of this process; when it fails, so does that mutation, and the next tries again. */
+export function makeExclusive(
+  jj: JjRepo,
+  queues: SerialQueues,
+  key: string,
+  prepare: (jj: JjRepo) => Promise<void>,
+): ExclusiveJj {
+  let prepared = false;
   const exclusive = <T>(body: (jj: JjRepo) => Promise<T>): Promise<T> =>
-    queues.run(key, () => body(jj));
+    queues.run(key, async () => {
+      if (!prepared) await prepare(jj);
+      prepared = true;
+      return body(jj);
+    });
   const turns: Partial<Record<keyof JjRepo, unknown>> = {};
   for (const name of MUTATIONS) {
     const mutate = jj[name] as (...args: unknown[]) => Promise<unknown>;
-    turns[name] = (...args: unknown[]) => queues.run(key, () => mutate.apply(jj, args));
+    turns[name] = (...args: unknown[]) => exclusive(() => mutate.apply(jj, args));
   }
   return { jj: { ...jj, ...(turns as Pick<JjRepo, (typeof MUTATIONS)[number]>) }, exclusive };
 }

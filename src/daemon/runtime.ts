@@ -38,7 +38,7 @@ export interface World {
   readonly ids: Ids;
   readonly files: DaemonFiles;
   readonly jj: JjBackend;
-  tmux(socket: string | null): TmuxBackend;
+  readonly tmux: (socket: string | null) => TmuxBackend;
   /** Throws KikiError when the repository, its workspace folder or its database cannot be used. */
   openRepo(row: RepoRow, socket: string): Promise<RepoRuntime>;
 }

@@ -173,7 +173,6 @@ function launchRequest(
 function briefingOf(ctx: CreateContext, thread: ThreadRow): string {
   const { follows } = ctx.args;
   return composeBriefing({
-    repoId: deps.repoId,
     threadName: thread.name,
     workspacePath: thread.workspacePath,
     followsName: follows === null ? null : (threadById(ctx.deps.db, follows)?.name ?? null),

@@ -312,7 +312,7 @@ describe("PreToolUse, outage", () => {
       stdout: "pipe",
       stderr: "ignore",
     });
-    child.stdin.write('{"tool_use_id":"toolu_1"');
+    void child.stdin.write('{"tool_use_id":"toolu_1"');
     await child.stdin.flush();
     expect(await child.exited).toBe(PASS);
     expect(box.received).toEqual([]);

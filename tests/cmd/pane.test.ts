@@ -378,6 +378,19 @@ describe("agent pane", () => {
     }
   });
 
+  test("terminal gone, but the wrapper not its session's leader, daemon away → both end all the same", async () => {
+    const box = new Box();
+    box.up();
+    const args = ["agent", "--repo", REPO, "--thread", THREAD, "--state-dir", box.dir];
+    const pane = box.pane(args, false);
+    box.launch(["/bin/sleep", "600"]);
+    const child = await box.startedPid();
+    const wrapper = Number(stat(child)[1]);
+    await box.down();
+    pane.tmux.ok("kill-session", "-t", pane.sessionId);
+    await waitFor(() => !isAlive(wrapper) && !isAlive(child), 10_000, "both gone");
+  });
+
   test("wrapper ended by SIGTERM, or by SIGKILL → its child goes too", async () => {
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
       const box = new Box();

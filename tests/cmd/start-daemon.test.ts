@@ -1,12 +1,11 @@
 /** Starting a daemon from clients; the daemon is a stand-in with the real lock, socket and start. */
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
-import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isAlive } from "../../src/cmd/alive.ts";
 import { startDaemon } from "../../src/cmd/start-daemon.ts";
 import { daemonEnv } from "../../src/core/daemon-env.ts";
 import { KikiError } from "../../src/core/errors.ts";
-import { readRecord } from "../../src/rpc/find-socket.ts";
 import { hermeticEnv, removeTempDirs, tempDir } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -45,11 +44,16 @@ async function ask(socket: string): Promise<About> {
   return (await response.json()) as About;
 }
 
+/** Every process that was ever started as a daemon on this folder, as long as it lives. */
+function running(stateDir: string): number[] {
+  const file = join(stateDir, "started");
+  const pids = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").map(Number) : [];
+  return pids.filter(isAlive);
+}
+
 async function stop(stateDir: string): Promise<void> {
-  const pid = readRecord(stateDir)?.pid;
-  if (pid === undefined || !isAlive(pid)) return;
-  process.kill(pid, "SIGKILL");
-  await waitFor(() => !isAlive(pid), 5000, `daemon ${pid} gone`);
+  for (const pid of running(stateDir)) process.kill(pid, "SIGKILL");
+  await waitFor(() => running(stateDir).length === 0, 5000, "daemons gone");
 }
 
 function log(stateDir: string): string {
@@ -166,12 +170,9 @@ describe("start", () => {
       expect(new Set(pids).size).toBe(1);
       expect(seen.has(pids[0]!)).toBe(false);
       seen.add(pids[0]!);
-      // Whoever lost has said so and ended.
-      const started = () => log(stateDir).match(/^(serving|lost) \d+$/gm) ?? [];
-      const serving = () => started().filter((line) => line.startsWith("serving"));
-      expect(serving()).toHaveLength(round + 1);
-      const losers = () => started().filter((line) => line.startsWith("lost"));
-      await waitFor(() => losers().every((line) => !isAlive(Number(line.slice(5)))), 5000, "end");
+      await waitFor(() => running(stateDir).length === 1, 5000, "the losers gone");
+      expect(running(stateDir)).toEqual([pids[0]!]);
+      expect(log(stateDir).match(/^serving \d+$/gm)).toHaveLength(round + 1);
       await stop(stateDir);
     }
   });
@@ -219,11 +220,9 @@ describe("start that fails", () => {
 
   test("daemon that never answers → given up after the limit", async () => {
     const stateDir = newStateDir();
-    const pidFile = join(tempDir("hang"), "pid");
-    const command = ["/bin/sh", "-c", `echo $$ > ${pidFile}; echo thinking; exec sleep 600`];
+    const command = ["/bin/sh", "-c", "echo thinking; exec sleep 600"];
     const error = await failure(startDaemon({ stateDir, starter: starter(command) }));
     expect(error.message).toBe("the daemon did not answer within 5 s: thinking");
-    process.kill(Number(readFileSync(pidFile, "utf8")), "SIGKILL");
   });
 
   test("a folder where the socket belongs → the daemon's own sentence about it", async () => {

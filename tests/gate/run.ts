@@ -22,6 +22,8 @@ import { makeReport, type Report } from "./report.ts";
 export interface GateOptions {
   keep: boolean;
   record: boolean;
+  /** Folder of the run, removed with everything in it at its end. */
+  folder: string;
 }
 
 /** A suite cannot be called without the proof that nothing but loopback can be reached. */
@@ -38,7 +40,7 @@ const SETTLE_MS = 5_000;
 async function outside(argv: readonly string[]): Promise<number> {
   await installClaude((line) => console.log(line));
   const dist = join(ROOT, "dist");
-  if (!isBuilt(dist)) {
+  if (process.env["NOBUILD"] !== "1" && !isBuilt(dist)) {
     console.log("building dist/kiki");
     await build([], dist);
   }
@@ -74,7 +76,7 @@ async function inside(argv: readonly string[]): Promise<number> {
   const runRoot = process.env["TMPDIR"];
   if (runRoot === undefined) throw new Error("TMPDIR is not set: start the gate with `npm run gate`");
   const report = makeReport();
-  const options = { keep: argv.includes("--keep"), record: argv.includes("--record") };
+  const options = { keep: argv.includes("--keep"), record: argv.includes("--record"), folder: runRoot };
   const named = argv.filter((word) => !word.startsWith("-"));
   const unknown = named.find((name) => !Object.hasOwn(SUITES, name));
   if (unknown !== undefined) throw new Error(`no gate suite ${unknown}; there are: ${Object.keys(SUITES).join(", ")}`);

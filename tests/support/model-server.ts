@@ -13,7 +13,14 @@
  * From a shell: bun tests/support/model-server.ts <scripts folder or .ts module> <record folder>
  * prints `{"port":…,"url":…}` on its first line and serves until it is terminated.
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join, resolve } from "node:path";
 
 /** One block of an answer. Delays are milliseconds; they turn the answer into a slow stream. */
@@ -24,7 +31,12 @@ export type ModelBlock = {
   readonly tail_ms?: number;
 } & (
   | { readonly type: "text"; readonly text: string }
-  | { readonly type: "tool_use"; readonly name: string; readonly input: unknown; readonly id?: string }
+  | {
+      readonly type: "tool_use";
+      readonly name: string;
+      readonly input: unknown;
+      readonly id?: string;
+    }
 );
 
 /** A message of the conversation as the client sent it. */
@@ -74,7 +86,10 @@ export interface ModelServer {
   /** Every `/v1/messages` request so far, oldest first. */
   readonly requests: readonly RecordedRequest[];
   /** First recorded request that satisfies `test`; rejects after `timeoutMs`. */
-  waitFor(test: (request: RecordedRequest) => boolean, timeoutMs?: number): Promise<RecordedRequest>;
+  waitFor(
+    test: (request: RecordedRequest) => boolean,
+    timeoutMs?: number,
+  ): Promise<RecordedRequest>;
   /** Ends the server and cuts open answers. Idempotent. */
   close(): Promise<void>;
 }
@@ -82,11 +97,15 @@ export interface ModelServer {
 /** Plain text of one message: its string, or its text blocks joined by newlines. */
 export function messageText(message: ModelMessage): string {
   if (typeof message.content === "string") return message.content;
-  return message.content.map((part) => (part["type"] === "text" ? String(part["text"]) : "")).join("\n");
+  return message.content
+    .map((part) => (part["type"] === "text" ? String(part["text"]) : ""))
+    .join("\n");
 }
 
 /** Every tool result in the last message, as text: what the model was last told about its calls. */
-export function lastToolResults(messages: readonly ModelMessage[]): { id: string; text: string; isError: boolean }[] {
+export function lastToolResults(
+  messages: readonly ModelMessage[],
+): { id: string; text: string; isError: boolean }[] {
   for (let i = messages.length - 1; i >= 0; i--) {
     const content = messages[i]?.content;
     if (content === undefined || typeof content === "string") continue;
@@ -124,11 +143,33 @@ function chooseScript(messages: readonly ModelMessage[]): { script: string; step
 }
 
 /** The answer as server-sent events; `pause` precedes a chunk by that many milliseconds. */
-function eventsOf(model: string, blocks: readonly ModelBlock[], messageId: string): { pause: number; text: string }[] {
-  const event = (name: string, data: object) => `event: ${name}\ndata: ${JSON.stringify({ type: name, ...data })}\n\n`;
-  const usage = { input_tokens: 10, output_tokens: 1, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 };
-  const head = { id: messageId, type: "message", role: "assistant", model, content: [], stop_reason: null };
-  const chunks = [{ pause: 0, text: event("message_start", { message: { ...head, stop_sequence: null, usage } }) }];
+function eventsOf(
+  model: string,
+  blocks: readonly ModelBlock[],
+  messageId: string,
+): { pause: number; text: string }[] {
+  const event = (name: string, data: object) =>
+    `event: ${name}\ndata: ${JSON.stringify({ type: name, ...data })}\n\n`;
+  const usage = {
+    input_tokens: 10,
+    output_tokens: 1,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+  };
+  const head = {
+    id: messageId,
+    type: "message",
+    role: "assistant",
+    model,
+    content: [],
+    stop_reason: null,
+  };
+  const chunks = [
+    {
+      pause: 0,
+      text: event("message_start", { message: { ...head, stop_sequence: null, usage } }),
+    },
+  ];
   blocks.forEach((block, index) => {
     const start =
       block.type === "text"
@@ -149,7 +190,8 @@ function eventsOf(model: string, blocks: readonly ModelBlock[], messageId: strin
   const delta = { stop_reason: stopReason(blocks), stop_sequence: null };
   chunks.push({
     pause: blocks.at(-1)?.tail_ms ?? 0,
-    text: event("message_delta", { delta, usage: { output_tokens: 20 } }) + event("message_stop", {}),
+    text:
+      event("message_delta", { delta, usage: { output_tokens: 20 } }) + event("message_stop", {}),
   });
   return chunks;
 }
@@ -157,17 +199,24 @@ function eventsOf(model: string, blocks: readonly ModelBlock[], messageId: strin
 const stopReason = (blocks: readonly ModelBlock[]) =>
   blocks.some((block) => block.type === "tool_use") ? "tool_use" : "end_turn";
 
-function loadScript(scripts: ModelScripts | string, name: string): readonly ModelStep[] | undefined {
+function loadScript(
+  scripts: ModelScripts | string,
+  name: string,
+): readonly ModelStep[] | undefined {
   if (name === "") return undefined;
   if (typeof scripts !== "string") return Object.hasOwn(scripts, name) ? scripts[name] : undefined;
   const file = join(scripts, `${name}.json`);
   return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as ModelStep[]) : undefined;
 }
 
-async function answerBlocks(scripts: ModelScripts | string, request: RecordedRequest): Promise<readonly ModelBlock[]> {
+async function answerBlocks(
+  scripts: ModelScripts | string,
+  request: RecordedRequest,
+): Promise<readonly ModelBlock[]> {
   const steps = request.body.tools?.length ? loadScript(scripts, request.script) : undefined;
   const step = steps?.[Math.min(request.step, steps.length - 1)];
-  const blocks = typeof step === "function" ? await step(request) : (step ?? [{ type: "text", text: "ok" }]);
+  const blocks =
+    typeof step === "function" ? await step(request) : (step ?? [{ type: "text", text: "ok" }]);
   return blocks.map((block, i) =>
     block.type === "tool_use" ? { ...block, id: block.id ?? `toolu_${request.id}_${i}` } : block,
   );
@@ -180,11 +229,20 @@ export function startModelServer(options: ModelServerOptions): ModelServer {
   const waiting = new Set<() => void>();
   let count = 0;
   const log = (entry: object) =>
-    appendFileSync(join(recordDir, "log.ndjson"), `${JSON.stringify({ at: Date.now(), ...entry })}\n`);
+    appendFileSync(
+      join(recordDir, "log.ndjson"),
+      `${JSON.stringify({ at: Date.now(), ...entry })}\n`,
+    );
 
   async function messages(id: string, raw: string): Promise<Response> {
     const body = JSON.parse(raw) as RecordedRequest["body"];
-    const request: RecordedRequest = { id, at: Date.now(), raw, body, ...chooseScript(body.messages) };
+    const request: RecordedRequest = {
+      id,
+      at: Date.now(),
+      raw,
+      body,
+      ...chooseScript(body.messages),
+    };
     writeFileSync(join(recordDir, `${id}.json`), raw);
     requests.push(request);
     for (const wake of waiting) wake();
@@ -194,7 +252,14 @@ export function startModelServer(options: ModelServerOptions): ModelServer {
     const headers = { "request-id": `req_scripted_${id}` };
     if (body.stream !== true) {
       const usage = { input_tokens: 1, output_tokens: 1 };
-      const head = { id: messageId, type: "message", role: "assistant", model, stop_sequence: null, usage };
+      const head = {
+        id: messageId,
+        type: "message",
+        role: "assistant",
+        model,
+        stop_sequence: null,
+        usage,
+      };
       const content = blocks.map(({ delay_ms: _delay, tail_ms: _tail, ...block }) => block);
       return Response.json({ ...head, content, stop_reason: stopReason(blocks) }, { headers });
     }
@@ -203,7 +268,10 @@ export function startModelServer(options: ModelServerOptions): ModelServer {
     });
   }
 
-  function streamed(id: string, chunks: readonly { pause: number; text: string }[]): ReadableStream<Uint8Array> {
+  function streamed(
+    id: string,
+    chunks: readonly { pause: number; text: string }[],
+  ): ReadableStream<Uint8Array> {
     const encoder = new TextEncoder();
     let cut = false;
     return new ReadableStream<Uint8Array>({
@@ -244,7 +312,10 @@ export function startModelServer(options: ModelServerOptions): ModelServer {
           );
         }
       }
-      writeFileSync(join(recordDir, `${id}-other.txt`), `${incoming.method} ${incoming.url}\n${raw}`);
+      writeFileSync(
+        join(recordDir, `${id}-other.txt`),
+        `${incoming.method} ${incoming.url}\n${raw}`,
+      );
       return Response.json({ data: [] });
     },
   });
@@ -264,7 +335,9 @@ export function startModelServer(options: ModelServerOptions): ModelServer {
         };
         const timer = setTimeout(() => {
           done();
-          reject(new Error(`no such model request within ${timeoutMs} ms; ${requests.length} recorded`));
+          reject(
+            new Error(`no such model request within ${timeoutMs} ms; ${requests.length} recorded`),
+          );
         }, timeoutMs);
         const done = () => {
           clearTimeout(timer);

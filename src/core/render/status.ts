@@ -31,7 +31,7 @@ export interface StatusThread {
     kind: string;
     state: string;
     error: string | null;
-    steps: readonly { name: string; state: StepState }[];
+    steps: readonly { name: string; state: StepState; error: string | null }[];
   } | null;
 }
 
@@ -134,7 +134,9 @@ function childrenText(thread: StatusThread): string {
 function operationLines(thread: StatusThread): string[] {
   const operation = thread.operation;
   if (operation === null || operation.state === "Completed") return [];
-  const at = operation.steps.find((s) => s.state !== "Completed" && s.state !== "Compensated");
+  const at =
+    operation.steps.find((s) => s.error !== null) ??
+    operation.steps.find((s) => s.state !== "Completed" && s.state !== "Compensated");
   const step = at === undefined ? "" : ` at ${at.name} (${at.state})`;
   const error = operation.error === null ? "" : `: ${printable(operation.error)}`;
   return [line("operation", `${operation.kind} ${operation.state}${step}${error}`)];
@@ -142,7 +144,10 @@ function operationLines(thread: StatusThread): string[] {
 
 function issueLines(thread: StatusThread, colour: boolean): string[] {
   const red: Colour = "red";
-  return thread.attention.map((item) =>
-    line("issue", paint(`! ${printable(item.kind)}: ${printable(item.message)}`, red, colour)),
-  );
+  const told = thread.operation?.error ?? null;
+  return thread.attention
+    .filter((item) => told === null || !item.message.includes(told))
+    .map((item) =>
+      line("issue", paint(`! ${printable(item.kind)}: ${printable(item.message)}`, red, colour)),
+    );
 }

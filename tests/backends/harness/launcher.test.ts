@@ -13,7 +13,11 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { launcherText, shellQuote } from "../../../src/backends/harness/launcher.ts";
-import { denyVerdict, genericDenyOutput } from "../../../src/core/generic-deny.ts";
+import {
+  denyVerdict,
+  GENERIC_DENY_REASON,
+  genericDenyOutput,
+} from "../../../src/core/generic-deny.ts";
 import {
   HookBox,
   hookCommand,
@@ -218,6 +222,21 @@ for (const shell of SHELLS) {
       expect([result.code, result.stdout]).toEqual([0, ""]);
       expect([launch.names("spool"), launch.names("passed")]).toEqual([[], []]);
       expect(launch.log()).toContain("PostToolBatch - event lost");
+    });
+
+    test("command in a skill → silent without a barrier, denied with one, kk-hook not asked", async () => {
+      launch.stand("echo asked > asked; exit 1");
+      expect(await launch.run(shell, "PreSkillShellCommand")).toMatchObject({
+        code: 0,
+        stdout: "",
+      });
+      writeFileSync(launch.path("barrier"), "");
+      const result = await launch.run(shell, "PreSkillShellCommand");
+      expect([result.code, result.stdout]).toEqual([
+        0,
+        `${denyVerdict(GENERIC_DENY_REASON, "PreSkillShellCommand")}\n`,
+      ]);
+      expect(existsSync(join(launch.root, "asked"))).toBe(false);
     });
 
     test("nowhere to write at all → still pass; under a barrier still deny", async () => {

@@ -116,8 +116,9 @@ describe("status", () => {
             state: "Failed",
             error: "tmux is not on PATH",
             steps: [
-              { name: "workspace", state: "Compensated" },
-              { name: "session", state: "Failed" },
+              { name: "workspace", state: "Compensated", error: null },
+              { name: "session", state: "Failed", error: "no tmux" },
+              { name: "launch", state: "Pending", error: null },
             ],
           },
         },

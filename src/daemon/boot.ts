@@ -1,0 +1,141 @@
+/**
+ * From nothing to a serving daemon, in an order in which nothing can be half there: lock, folders, user database,
+ * credential, repositories, socket, and only then recovery, so that hooks held by it have somewhere to wait.
+ */
+import { makeAuthenticate, type Caller } from "../authority/authenticate.ts";
+import { statePaths } from "../core/paths.ts";
+import type { Log } from "../ports/log.ts";
+import { METHODS } from "../rpc/contract/methods.ts";
+import { serveRpc, type Handlers, type RpcServer } from "../rpc/server.ts";
+import { setMeta } from "../store/daemon-meta.ts";
+import { openUserDb } from "../store/open.ts";
+import { listRepos } from "../store/repos.ts";
+import { BUILD, VERSION } from "../version.ts";
+import { daemonHandlers } from "./handlers/daemon.ts";
+import { hookHandlers } from "./handlers/hook.ts";
+import { launchHandlers } from "./handlers/launch.ts";
+import { registryHandlers } from "./handlers/registry.ts";
+import { threadHandlers } from "./handlers/threads.ts";
+import { takeLock, type DaemonLock } from "./lock.ts";
+import { ensureRegistrationCredential } from "./registration.ts";
+import { closeRepo, openRepo, startRepo } from "./repos.ts";
+import type { Daemon, World } from "./runtime.ts";
+import { bindPrivately, prepareSocket } from "./socket.ts";
+
+export interface BootRequest {
+  /** Absolute, resolved, 0700. */
+  stateDir: string;
+  runtimeDir: string | undefined;
+  world: World;
+  log: Log;
+  /** Resolves false when this process must not serve after all. */
+  mayServe(): Promise<boolean>;
+}
+
+export interface RunningDaemon {
+  readonly daemon: Daemon;
+  /** Resolves with the reason once somebody asked for the end. */
+  readonly stopRequested: Promise<string>;
+  /** Drains, closes everything, removes socket and pid file, frees the lock. Bounded; never rejects. */
+  stop(): Promise<void>;
+}
+
+/** Running requests get this long to finish. */
+const DRAIN_MS = 5_000;
+/** Work that outlives its request (a reconciliation, a creation step) gets this long on top; boot resumes the rest. */
+const SETTLE_MS = 5_000;
+
+/** null when another daemon holds the lock, or `mayServe` says no. Throws KikiError for what a person must mend. */
+export async function bootDaemon(request: BootRequest): Promise<RunningDaemon | null> {
+  const lock = takeLock(statePaths(request.stateDir).lock);
+  if (lock === null) {
+    request.log.info("another daemon holds the lock; leaving");
+    return null;
+  }
+  try {
+    if (await request.mayServe()) return await serve(request, lock);
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+  lock.release();
+  return null;
+}
+
+async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDaemon> {
+  const { log, world, stateDir } = request;
+  const paths = statePaths(stateDir);
+  world.files.ensureDir(`${stateDir}/repos`, 0o700);
+  const userDb = openUserDb(paths.userDb);
+  ensureRegistrationCredential({ ...world, userDb, log }, paths.registrationCredential);
+  const socket = prepareSocket({
+    stateDir,
+    runtimeDir: request.runtimeDir,
+    uid: process.getuid?.() ?? 0,
+    recorded: lock.previous?.socket ?? "",
+  });
+  const asked = Promise.withResolvers<string>();
+  const daemon: Daemon = {
+    stateDir,
+    paths,
+    socket,
+    startedAt: world.clock.now(),
+    userDb,
+    world,
+    log,
+    repos: new Map(),
+    broken: new Map(),
+    requestStop: asked.resolve,
+  };
+  for (const row of listRepos(userDb)) await openRepo(daemon, row);
+  const server = bindPrivately(() => startServer(daemon));
+  lock.record(socket);
+  setMeta(userDb, "socket", socket);
+  world.files.writeDurable(paths.pid, `${process.pid}\n`, 0o600);
+  log.info(`kkd ${VERSION} (${BUILD}) serves on ${socket}`);
+  for (const repoId of daemon.repos.keys()) startRepo(daemon, repoId);
+  return { daemon, stopRequested: asked.promise, stop: () => shutDown(daemon, server, lock) };
+}
+
+function startServer(daemon: Daemon): RpcServer {
+  const handlers: Handlers<Caller> = {
+    ...daemonHandlers(daemon),
+    ...registryHandlers(daemon),
+    ...threadHandlers(daemon),
+    ...launchHandlers(daemon),
+    ...hookHandlers((repoId) => daemon.repos.get(repoId)),
+  };
+  const authenticate = makeAuthenticate({
+    userDb: daemon.userDb,
+    repos: () => daemon.repos.values(),
+  });
+  return serveRpc<Caller>({
+    unixPath: daemon.socket,
+    handlers,
+    authenticate: (header, method, input) =>
+      authenticate(header, METHODS[method].capability, input),
+    version: VERSION,
+    log: daemon.log,
+  });
+}
+
+async function shutDown(daemon: Daemon, server: RpcServer, lock: DaemonLock): Promise<void> {
+  const { log, world, paths } = daemon;
+  await server.stop(DRAIN_MS);
+  const repos = [...daemon.repos.values()];
+  const settled = Promise.all(repos.map((repo) => closeRepo(daemon, repo)));
+  const late = world.clock.sleep(SETTLE_MS).then(() => "late" as const);
+  if ((await Promise.race([settled, late])) === "late") {
+    // Databases stay open: what still runs may write, and the journal is made for an end at any point.
+    log.warn("some work did not end in time; the next start goes on with it");
+  } else {
+    for (const { db } of [...repos, { db: daemon.userDb }]) db.close();
+  }
+  try {
+    world.files.removeDurable(paths.pid);
+  } catch (error) {
+    log.warn(`pid file not removed: ${String(error)}`);
+  }
+  log.info("kkd ended");
+  lock.release();
+}

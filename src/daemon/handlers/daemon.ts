@@ -1,0 +1,84 @@
+/** The daemon about itself. */
+import type { Caller } from "../../authority/authenticate.ts";
+import { errorLine, KikiError } from "../../core/errors.ts";
+import type { DoctorLine } from "../../rpc/contract/types.ts";
+import type { Handlers } from "../../rpc/server.ts";
+import { listRepos } from "../../store/repos.ts";
+import { BUILD, VERSION } from "../../version.ts";
+import { isoTime } from "../views.ts";
+import type { Daemon } from "../runtime.ts";
+
+type DaemonMethod = "DaemonStatus" | "DaemonShutdown" | "Doctor";
+
+export function daemonHandlers(daemon: Daemon): Pick<Handlers<Caller>, DaemonMethod> {
+  return {
+    DaemonStatus: () => ({
+      version: VERSION,
+      build: BUILD,
+      pid: process.pid,
+      startedAt: isoTime(daemon.startedAt),
+      stateDir: daemon.stateDir,
+      socket: daemon.socket,
+      repos: daemon.repos.size + daemon.broken.size,
+      watching: watching(daemon),
+    }),
+    DaemonShutdown({ reason, pid }) {
+      // Somebody else has replaced that daemon meanwhile: this one is not meant.
+      const stopping = pid === undefined || pid === process.pid;
+      if (stopping) daemon.requestStop(reason);
+      return { pid: process.pid, stopping };
+    },
+    async Doctor() {
+      return { lines: [...(await toolLines(daemon)), ...repoLines(daemon)] };
+    },
+  };
+}
+
+function watching(daemon: Daemon): { repoId: string; events: boolean; reason: string | null }[] {
+  const open = [...daemon.repos.values()].map((repo) => ({
+    repoId: repo.repoId,
+    ...repo.cascade.watching(),
+  }));
+  const broken = [...daemon.broken].map(([repoId, { error }]) => ({
+    repoId,
+    events: false,
+    reason: error.message,
+  }));
+  return [...open, ...broken];
+}
+
+/** Tools on the daemon's PATH, which may be another than the person's. */
+async function toolLines(daemon: Daemon): Promise<DoctorLine[]> {
+  const { jj, tmux } = daemon.world;
+  const [versions, terminal] = await Promise.all([
+    line("daemon: jj and git", async () => {
+      const found = await jj.checkVersions();
+      return `jj ${found.jj}, git ${found.git}`;
+    }),
+    line("daemon: tmux", () => tmux(null).checkVersion()),
+  ]);
+  return [versions, terminal];
+}
+
+async function line(name: string, check: () => Promise<string>): Promise<DoctorLine> {
+  try {
+    return { name, ok: true, detail: await check(), fix: null };
+  } catch (error) {
+    const fix = error instanceof KikiError ? (error.hint ?? null) : null;
+    return { name, ok: false, detail: errorLine(error), fix };
+  }
+}
+
+function repoLines(daemon: Daemon): DoctorLine[] {
+  return listRepos(daemon.userDb).map((row) => {
+    const name = `repo ${row.repoRoot}`;
+    const broken = daemon.broken.get(row.repoId)?.error;
+    if (broken !== undefined) {
+      return { name, ok: false, detail: broken.message, fix: broken.hint ?? null };
+    }
+    const state = daemon.repos.get(row.repoId)?.cascade.watching();
+    const how = state?.events === true ? "watched by events" : "polled";
+    const reason = state?.reason == null ? "" : ` (${state.reason})`;
+    return { name, ok: true, detail: `${how}${reason}`, fix: null };
+  });
+}

@@ -1,0 +1,133 @@
+/** Threads: planning and creating them, and everything a person may read of them. */
+import type { Caller } from "../../authority/authenticate.ts";
+import { fail, type KikiError } from "../../core/errors.ts";
+import type { Input, Output } from "../../rpc/contract/methods.ts";
+import type { ThreadSummary } from "../../rpc/contract/types.ts";
+import type { Handlers, RpcContext } from "../../rpc/server.ts";
+import { operationById } from "../../store/lifecycle-ops.ts";
+import { threadById } from "../../store/threads.ts";
+import { Descriptions } from "../descriptions.ts";
+import { repoById, type Daemon, type RepoRuntime } from "../runtime.ts";
+import { attentionOf, operationFrom, stateOf, summariesOf, summaryOf } from "../views.ts";
+import { openRepos, resolveRepo, resolveThreadRef } from "./resolve.ts";
+
+type ThreadMethod =
+  | "BeginApproval"
+  | "NewThread"
+  | "RepoThreadSummaries"
+  | "GetThreadState"
+  | "GetLifecycleOperation"
+  | "GetStatusBody"
+  | "EnsurePanes";
+
+export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMethod> {
+  const descriptions = new Descriptions();
+  return {
+    async BeginApproval({ args }) {
+      const { repo: ref, ...input } = args;
+      const repo = await resolveRepo(daemon, ref).catch(async (error: unknown) => {
+        // An old jj is the more fundamental trouble, and registering would not help against it.
+        await daemon.world.jj.checkVersions();
+        throw error;
+      });
+      const { method, text, digest } = await repo.creation.plan(input);
+      return { method, text, digest };
+    },
+    async NewThread(args) {
+      const { repo: ref, ...input } = args;
+      const repo = await resolveRepo(daemon, ref);
+      return repo.creation.create(input);
+    },
+    async RepoThreadSummaries({ repo: ref, closed }) {
+      const repos = ref === null ? openRepos(daemon) : [await resolveRepo(daemon, ref)];
+      const threads = await Promise.all(repos.map((r) => summariesOf(r, descriptions, closed)));
+      return { threads: threads.flat() };
+    },
+    async GetThreadState(ref) {
+      const { repo, thread } = await resolveThreadRef(daemon, ref);
+      const state = await stateOf(repo, descriptions, thread.threadId);
+      if (state === null) throw goneThread(thread.threadId);
+      return state;
+    },
+    GetLifecycleOperation: (input, context) => followOperation(daemon, input, context),
+    async GetStatusBody(ref) {
+      const { repo, thread } = await resolveThreadRef(daemon, ref);
+      return { text: await repo.jj.statusText(thread.workspacePath) };
+    },
+    async EnsurePanes(ref) {
+      const { repo, thread } = await resolveThreadRef(daemon, ref);
+      const summary = await summaryOf(repo, descriptions, thread.threadId);
+      if (summary === null) throw goneThread(thread.threadId);
+      return ensurePanes(daemon, summary);
+    },
+  };
+}
+
+/** Answers when the operation is not as `seen` any more, has ended, or the wait is over. */
+async function followOperation(
+  daemon: Daemon,
+  input: Input<"GetLifecycleOperation">,
+  context: RpcContext<Caller>,
+): Promise<Output<"GetLifecycleOperation">> {
+  const repo = repoById(daemon, input.repoId);
+  const { clock } = daemon.world;
+  const deadline = clock.monotonic() + input.waitMs;
+  const over = AbortSignal.any([context.signal, context.stopping]);
+  for (;;) {
+    const now = operationNow(repo, input.operationId);
+    const left = deadline - clock.monotonic();
+    if (now.done || now.seen !== input.seen || left <= 0 || over.aborted) return now;
+    await repo.creation.changed(now.threadId, left, over);
+  }
+}
+
+function operationNow(
+  repo: RepoRuntime,
+  operationId: string,
+): Output<"GetLifecycleOperation"> & { threadId: string } {
+  const operation = operationById(repo.db, operationId);
+  if (operation === null) {
+    throw fail("notFound", "unknown-operation", `no lifecycle operation ${operationId}`, "kk ls");
+  }
+  const { threadId } = operation;
+  const { steps, error } = operationFrom(repo, operation);
+  const lifecycle = threadById(repo.db, threadId)?.lifecycle ?? "Destroyed";
+  const attention = attentionOf(repo, threadId);
+  const seen = [lifecycle, ...steps.map((step) => step.state), `${attention.length}`].join(" ");
+  return {
+    threadId,
+    lifecycle,
+    done: operation.state !== "Running",
+    error,
+    steps,
+    seen,
+    attention,
+  };
+}
+
+/**
+ * The thread's session as tmux has it now. Ids start again when a tmux server does, so the session must also carry
+ * the thread's tag.
+ */
+async function ensurePanes(daemon: Daemon, summary: ThreadSummary): Promise<Output<"EnsurePanes">> {
+  const { tmuxSessionId: id, tmuxSocket, threadId } = summary;
+  if (id === null) return { attach: [], sessionAlive: false, summary };
+  const tmux = daemon.world.tmux(tmuxSocket);
+  const sessions = await tmux.listSessions();
+  if (!sessions.known) {
+    throw fail(
+      "failed",
+      "tmux-unknown",
+      `tmux does not say which sessions exist: ${sessions.reason}`,
+      "kk doctor",
+    );
+  }
+  const sessionAlive = sessions.value.some(
+    (s) => s.id === id && s.tags["@kiki_thread"] === threadId,
+  );
+  return { attach: sessionAlive ? tmux.attachCommand(id, false) : [], sessionAlive, summary };
+}
+
+function goneThread(threadId: string): KikiError {
+  return fail("notFound", "unknown-thread", `no thread ${threadId}`, "kk ls --all");
+}

@@ -1,0 +1,215 @@
+/**
+ * The composition root: the only place that knows which backend stands behind which port, and the only importer of
+ * backends in the daemon.
+ */
+import { join } from "node:path";
+import { realClock } from "../backends/clock.ts";
+import * as files from "../backends/files.ts";
+import * as folders from "../backends/folders.ts";
+import { createFsEvents } from "../backends/fs-events.ts";
+import { ClaudeCodeHarness } from "../backends/harness/claude-code/adapter.ts";
+import { realIds } from "../backends/ids.ts";
+import { createJj } from "../backends/jj/backend.ts";
+import { processesFor } from "../backends/processes/select.ts";
+import { installPrograms, type Programs } from "../backends/programs.ts";
+import { openTmux } from "../backends/tmux/tmux.ts";
+import { makeCascade, type Cascade } from "../cascade/cascade.ts";
+import { DEFAULT_SETTINGS, type CascadeFiles } from "../cascade/deps.ts";
+import { fail } from "../core/errors.ts";
+import { repoPaths } from "../core/paths.ts";
+import { SerialQueues } from "../core/serial-queue.ts";
+import { makeCreation, type Creation } from "../lifecycle/creation.ts";
+import type { CreationFiles } from "../lifecycle/creation-deps.ts";
+import { NO_CRASH } from "../ports/crash.ts";
+import type { Harness, HarnessName } from "../ports/harness.ts";
+import type { JjRepo, RepoLocation } from "../ports/jj.ts";
+import type { Log } from "../ports/log.ts";
+import type { TmuxBackend } from "../ports/tmux.ts";
+import { retireCalls } from "../store/admissions.ts";
+import { raiseAttention } from "../store/attention.ts";
+import { write, type Db } from "../store/db.ts";
+import { openRepoDb } from "../store/open.ts";
+import { attribute, closeAttribution } from "../store/ops.ts";
+import type { RepoRow } from "../store/repos.ts";
+import { BUILD } from "../version.ts";
+import { makeExclusive } from "./exclusive.ts";
+import type { RepoRuntime, World } from "./runtime.ts";
+
+/** What all repositories share. */
+interface Shared {
+  stateDir: string;
+  socket: string;
+  jj: World["jj"];
+  tmux: World["tmux"];
+  queues: SerialQueues;
+  programs: Programs;
+  log: Log;
+}
+
+const cascadeFiles: CascadeFiles = {
+  writeDurable: files.writeDurable,
+  removeDurable: files.removeDurable,
+  ensureDir: files.ensureDir,
+  listDir: files.listDir,
+  readText: files.readText,
+  copyInto: files.copyInto,
+};
+
+const creationFiles: CreationFiles = {
+  ensureDir: async (path, mode) => files.ensureDir(path, mode),
+  writeDurable: async (path, bytes, mode) => files.writeDurable(path, bytes, mode),
+  removeDurable: async (path) => files.removeDurable(path),
+  readText: async (path) => files.readText(path),
+  sha256: folders.fileSha256,
+  kind: folders.folderKind,
+  inode: folders.inodeOf,
+  listFiles: folders.listFiles,
+  removeListed: folders.removeListed,
+  removeTree: folders.removeTree,
+};
+
+/** The real world. `log` is asked for late, because the log itself needs the clock. */
+export function makeWorld(stateDir: string, log: () => Log): World {
+  const jj = createJj();
+  const tmux = tmuxServers();
+  const queues = new SerialQueues();
+  let programs: Programs | null = null;
+  return {
+    clock: realClock,
+    ids: realIds,
+    files,
+    jj,
+    tmux,
+    async openRepo(row, socket) {
+      // Late: only the daemon that holds the lock may point the names at itself.
+      programs ??= installPrograms(join(stateDir, "bin"), process.execPath, sourceEntry());
+      return openRepoRuntime({ stateDir, socket, jj, tmux, queues, programs, log: log() }, row);
+    },
+  };
+}
+
+/** One object per tmux server. */
+function tmuxServers(): (socket: string | null) => TmuxBackend {
+  const known = new Map<string | null, TmuxBackend>();
+  return (socket) => {
+    const open = known.get(socket) ?? openTmux({ socket });
+    known.set(socket, open);
+    return open;
+  };
+}
+
+/** Entry of the sources; null in the compiled program, which holds it. */
+function sourceEntry(): string | null {
+  return BUILD === "dev" ? join(import.meta.dir, "..", "main.ts") : null;
+}
+
+const HARNESSES: Partial<Record<HarnessName, Harness>> = { "claude-code": new ClaudeCodeHarness() };
+
+function harness(name: HarnessName): Harness {
+  const adapter = HARNESSES[name];
+  if (adapter !== undefined) return adapter;
+  throw fail("usage", "harness-unavailable", `${name} threads are not available in this version`);
+}
+
+async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntime> {
+  const location = await locate(shared, row);
+  const paths = repoPaths(shared.stateDir, row.repoId);
+  for (const folder of [
+    paths.root,
+    paths.neutral,
+    paths.credentials,
+    paths.errors,
+    paths.recovery,
+  ]) {
+    files.ensureDir(folder, 0o700);
+  }
+  const db = openRepoDb(paths.db);
+  const { jj, exclusive } = makeExclusive(
+    shared.jj.open(location, paths.neutral),
+    shared.queues,
+    `jj:${row.repoId}`,
+    (repo) => prepareNeutral(db, repo),
+  );
+  const common = {
+    repoId: row.repoId,
+    stateDir: shared.stateDir,
+    db,
+    jj,
+    harness,
+    processes: processesFor(),
+    clock: realClock,
+    ids: realIds,
+    crash: NO_CRASH,
+    log: shared.log,
+    queues: shared.queues,
+  };
+  // Each asks the other: the watcher for the ready handshake, a creation for the newest view.
+  const neighbour: { creation?: Creation } = {};
+  const creationOf = (): Creation => neighbour.creation!;
+  const cascade = makeCascade({
+    ...common,
+    exclusive,
+    files: cascadeFiles,
+    fsEvents: createFsEvents(),
+    settings: DEFAULT_SETTINGS,
+    sha256: (text) => new Bun.CryptoHasher("sha256").update(text).digest("hex"),
+    raiseAttention(attention) {
+      const fresh = write(db, () => raiseAttention(db, { ...attention, now: realClock.now() }));
+      if (fresh) shared.log.warn(`attention for ${attention.threadId}: ${attention.message}`);
+    },
+    waitReady: (incarnation, timeoutMs) => creationOf().waitReady(incarnation, timeoutMs),
+    sessionStarted: (incarnation, sessionId) => creationOf().sessionStarted(incarnation, sessionId),
+  });
+  const creation = makeCreation({
+    ...common,
+    jjBackend: shared.jj,
+    tmux: shared.tmux,
+    files: creationFiles,
+    kkPath: shared.programs.kk,
+    hookPath: shared.programs.hook,
+    socketPath: shared.socket,
+    refreshToFrontier: () => oneHead(cascade),
+    classifyEdge: (child) => cascade.classifyEdge(child),
+    onActive: (threadId) => shared.log.info(`thread ${threadId} is Active`),
+    onRetired(threadId, incarnation) {
+      write(db, () => retireCalls(db, incarnation, realClock.now()));
+      shared.log.info(`incarnation ${incarnation} of ${threadId} has ended`);
+    },
+  });
+  neighbour.creation = creation;
+  return { repoId: row.repoId, row, location, paths, db, jj, creation, cascade };
+}
+
+/** Mutations run from a folder of kiki's own. Making it is nobody's step: the watcher reads its operations as any other's. */
+async function prepareNeutral(db: Db, jj: JjRepo): Promise<void> {
+  const token = realIds.uuid();
+  write(db, () => {
+    attribute(db, { token, handler: "snapshot", ownerId: "neutral", now: realClock.now() });
+    closeAttribution(db, token);
+  });
+  await jj.ensureNeutral(token);
+}
+
+/** The repository must be where it was registered; another one in its place is not it. */
+async function locate(shared: Shared, row: RepoRow): Promise<RepoLocation> {
+  const location = await shared.jj.locate(row.repoRoot);
+  if (location !== null && location.repoDir === row.canonicalPath) return location;
+  throw fail(
+    "failed",
+    "repo-missing",
+    `no jj repository at ${row.canonicalPath} any more`,
+    "move it back, or register it at its new place with kk init",
+  );
+}
+
+/** A creation must stand on one exact view; two heads are normal for moments only. */
+async function oneHead(cascade: Cascade): Promise<string> {
+  const [head, ...others] = await cascade.refreshToFrontier();
+  if (head !== undefined && others.length === 0) return head;
+  throw fail(
+    "failed",
+    "several-op-heads",
+    "the repository has several operation heads, and jj has not merged them yet",
+    "run jj log once, then try again",
+  );
+}

@@ -1,0 +1,67 @@
+/** A repository whose Claude Code settings, in every scope, say something that must arrive and something that must not. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeRepo, type TestRepo } from "../../support/jj-repo.ts";
+import type { ClaudeHome } from "../claude-home.ts";
+
+/** Sentences that must reach the model, by where a person wrote them. */
+export const SENTENCES = {
+  "the project's CLAUDE.md": "The project says: apples.",
+  "CLAUDE.local.md": "Only here: pears.",
+  "the user's CLAUDE.md": "For all projects: plums.",
+  "kiki's briefing": "The gate briefs: cherries.",
+} as const;
+
+/** One tool, `count`, over MCP's stdio transport. */
+const MCP_SERVER = `const { createInterface } = require("node:readline");
+const tool = { name: "count", description: "Counts.", inputSchema: { type: "object", properties: {} } };
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) return;
+  const result =
+    method === "initialize" ? { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "gate", version: "1" } }
+    : method === "tools/list" ? { tools: [tool] }
+    : {};
+  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\\n");
+});
+`;
+
+const SKILL = `---
+name: look
+description: Looks around.
+---
+Here is the folder: !\`echo preamble\`
+`;
+
+export async function makeProject(dir: string, home: (root: string) => ClaudeHome): Promise<{ repo: TestRepo; workspace: string; home: ClaudeHome }> {
+  const claude = home(join(dir, "shop"));
+  writeFileSync(
+    claude.userSettings,
+    claude.markedSettings("user", {
+      permissions: { allow: ["Bash(echo:*)", "Bash(printenv:*)", "Read", "Skill"] },
+      env: { GATE_USER: "from user settings" },
+      skipDangerousModePermissionPrompt: true,
+    }),
+  );
+  writeFileSync(join(claude.configDir, "CLAUDE.md"), `${SENTENCES["the user's CLAUDE.md"]}\n`);
+  const mcp = join(dir, "mcp.cjs");
+  writeFileSync(mcp, MCP_SERVER);
+  const repo = await makeRepo({
+    dir,
+    name: "shop",
+    colocated: true,
+    files: {
+      "CLAUDE.md": `${SENTENCES["the project's CLAUDE.md"]}\n`,
+      "CLAUDE.local.md": `${SENTENCES["CLAUDE.local.md"]}\n`,
+      ".claude/settings.json": claude.markedSettings("project", { permissions: { allow: ["Agent"] }, env: { GATE_PROJECT: "from project settings" } }),
+      ".claude/settings.local.json": claude.markedSettings("local", { permissions: { allow: ["Bash(cat:*)"] } }),
+      ".claude/skills/look/SKILL.md": SKILL,
+      ".mcp.json": JSON.stringify({ mcpServers: { gate: { command: process.execPath, args: [mcp] } } }),
+      "notes.txt": "one\n",
+    },
+  });
+  const workspace = join(dir, "shop-kiki-launch");
+  await repo.jj(["workspace", "add", "--quiet", workspace]);
+  mkdirSync(join(dir, "harness"), { mode: 0o700 });
+  return { repo, workspace, home: claude };
+}

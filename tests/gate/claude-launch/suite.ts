@@ -1,0 +1,225 @@
+/**
+ * The launch that kiki's adapter prepares, on the real Claude Code, without daemon or threads: flags, prompt, merged
+ * settings, briefing, and that kiki's hooks are the only ones and fail closed. With --record its hook payloads become
+ * fixtures.
+ */
+import { chmodSync, existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { ClaudeCodeHarness } from "../../../src/backends/harness/claude-code/adapter.ts";
+import { lastToolResults, startModelServer, type ModelBlock, type ModelServer, type RecordedRequest } from "../../support/model-server.ts";
+import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
+import { waitFor } from "../../support/wait.ts";
+import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";
+import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
+import { CLAUDE } from "../install.ts";
+import type { LoopbackProof } from "../namespace.ts";
+import { recordPayloads } from "../record-payloads.ts";
+import type { Report } from "../report.ts";
+import type { GateOptions } from "../run.ts";
+import { makeProject, SENTENCES } from "./project.ts";
+
+const SESSION = "5f0b1c7e-3d8a-4b60-9f52-0a1d2e3c4b5a";
+const SECRET = "launch-secret";
+/** Two lines, a leading dash, and a marker as a start-up delivery carries it. */
+const PROMPT = "-x --settings no option\nSCRIPT:launch [[kiki:startup-1]]";
+const SECOND_PROMPT = "- once more SCRIPT:again";
+const REASON = "[kiki] Not now.\n\n  two  spaces, Ünïcödé ✓ and a \"quote\"\n\n(end of message from kiki)";
+const STEP_MS = 60_000;
+
+interface Scene {
+  dir: string;
+  workspace: string;
+  home: ClaudeHome;
+  recorder: HookRecorder;
+  model: ModelServer;
+  harness: ClaudeCodeHarness;
+  cues: Set<string>;
+  env: Record<string, string>;
+}
+
+const bash = (command: string): ModelBlock => ({ type: "tool_use", name: "Bash", input: { command, description: command } });
+
+function scripts(scene: () => Scene) {
+  const cue = (name: string) => waitFor(() => scene().cues.has(name), 120_000, `cue ${name}`);
+  const file = (name: string): string => join(scene().workspace, name);
+  return {
+    launch: [
+      () => [
+        { type: "text", text: "I look around." },
+        bash("printenv GATE_USER GATE_PROJECT"),
+        { type: "tool_use", name: "Read", input: { file_path: file("notes.txt") } },
+        bash("cat nowhere.txt"),
+      ],
+      () => [{ type: "tool_use", name: "Skill", input: { skill: "look" } }],
+      () => [{ type: "tool_use", name: "Agent", input: { description: "helper", prompt: "SCRIPT:helper", subagent_type: "general-purpose" } }],
+      () => [{ type: "tool_use", name: "Write", input: { file_path: file("asked.txt"), content: "yes\n" } }],
+      async () => {
+        await cue("deny");
+        return [bash("echo denied"), { type: "tool_use", name: "Write", input: { file_path: file("denied.txt"), content: "no\n" } }];
+      },
+      async () => {
+        await cue("broken");
+        return [bash("echo unsafe >unsafe.txt")];
+      },
+      async () => {
+        await cue("mended");
+        return [{ type: "text", text: "Done." }];
+      },
+    ],
+    helper: [() => [bash("echo helper")], () => [{ type: "text", text: "Helped." }]],
+    again: [() => [{ type: "text", text: "Here again." }]],
+  } satisfies Record<string, (() => ModelBlock[] | Promise<ModelBlock[]>)[]>;
+}
+
+export async function claudeLaunch(report: Report, _proof: LoopbackProof, options: GateOptions): Promise<void> {
+  report.heading("claude-launch: the adapter's launch on the real Claude Code");
+  const dir = mkdtempSync(join(options.folder, "launch-"));
+  let scene: Scene | undefined;
+  const model = startModelServer({ scripts: scripts(() => scene!), recordDir: join(dir, "model") });
+  const socket = join(dir, "tmux.sock");
+  try {
+    const project = await makeProject(dir, (root) => makeClaudeHome(dir, root, model.url));
+    scene = {
+      dir,
+      workspace: project.workspace,
+      home: project.home,
+      recorder: makeHookRecorder(dir),
+      model,
+      harness: new ClaudeCodeHarness(),
+      cues: new Set(),
+      env: { ...project.repo.env, ...project.home.env },
+    };
+    await firstLaunch(report, scene, socket);
+    await secondLaunch(report, scene, socket);
+    report.check("not one hook of user, project or local settings has run", scene.home.markers().length === 0, scene.home.markers().join("\n"));
+    if (options.record) report.say(`  recorded ${recordPayloads(scene.recorder.hooks(), dir).join(", ")}`);
+  } catch (error) {
+    for (const pane of tmuxOn(socket).run("list-panes", "-a", "-F", "#{pane_id}").out.split("\n")) {
+      report.block(`pane ${pane}`, tmuxOn(socket).run("capture-pane", "-p", "-t", pane).out);
+    }
+    throw error;
+  } finally {
+    if (!options.keep) {
+      await tmuxOn(socket).kill();
+    }
+    await model.close();
+  }
+}
+
+async function start(scene: Scene, socket: string, prompt: string, resume: boolean): Promise<{ pane: PaneRun; argv: string[] }> {
+  const { dir, workspace, recorder, harness } = scene;
+  const folder = join(dir, "harness");
+  const extraArgs = ["--permission-mode", "manual"];
+  harness.checkArguments(extraArgs);
+  const spec = await harness.prepare({
+    repoId: "repo",
+    threadId: "thread",
+    threadName: "launch",
+    incarnation: resume ? "incarnation-2" : "incarnation-1",
+    incarnationSecret: SECRET,
+    sessionId: SESSION,
+    resume,
+    workspaceRoot: workspace,
+    folder,
+    executable: CLAUDE,
+    prompt,
+    extraArgs,
+    env: scene.env,
+    briefing: `${SENTENCES["kiki's briefing"]}\n`,
+    hook: {
+      executable: recorder.executable,
+      socket: join(dir, "kkd.sock"),
+      credentialFile: join(folder, "credential"),
+      errorLog: join(dir, "errors.log"),
+      passedFolder: join(folder, "passed"),
+      spoolFolder: join(folder, "spool"),
+      barrierFile: join(folder, "barrier"),
+      kk: "/nonexistent/kk",
+      stateDir: join(dir, "state"),
+    },
+  });
+  const pane = runInPane({ socket, env: spec.env, cwd: spec.cwd, command: spec.argv, columns: 140, rows: 45 });
+  return { pane, argv: spec.argv };
+}
+
+async function firstLaunch(report: Report, scene: Scene, socket: string): Promise<void> {
+  const { recorder, model, cues } = scene;
+  const { pane } = await start(scene, socket, PROMPT, false);
+  const first = await asked(model, "launch", 0);
+  const started = recorder.hooks("SessionStart")[0]?.payload;
+  report.check("no dialog: the session starts by itself, with the id kiki chose", started?.["session_id"] === SESSION && started["source"] === "startup", JSON.stringify(started));
+  report.check("the hook sees the incarnation's secret", recorder.environment().includes(`KIKI_INCARNATION_SECRET=${SECRET}`));
+  const submitted = recorder.hooks("UserPromptSubmit")[0]?.payload;
+  report.check("a prompt that begins with a dash arrives byte for byte", submitted?.["prompt"] === PROMPT, JSON.stringify(submitted));
+  for (const [where, sentence] of Object.entries(SENTENCES)) {
+    report.check(`the model is told what stands in ${where}`, first.raw.includes(sentence));
+  }
+  const tools = (first.body.tools ?? []).map((tool) => (tool as { name: string }).name);
+  report.check("the project's MCP server is there", tools.some((name) => name.startsWith("mcp__gate__")) || first.raw.includes("mcp__gate__count"), tools.join(" "));
+  report.check("the project's skill is offered", first.raw.includes("Looks around."));
+
+  const second = await asked(model, "launch", 1);
+  report.check("env of user and project settings is merged", second.raw.includes("from user settings\\nfrom project settings"), JSON.stringify(lastToolResults(second.body.messages)));
+  await asked(model, "launch", 3);
+  report.check("calls inside a subagent are hooked, with its agent_id", recorder.hooks("PreToolUse").some(({ payload }) => payload["agent_id"] !== undefined));
+  await permissionDialog(report, scene, pane);
+
+  recorder.denyWith(scene.harness.denyOutput(REASON));
+  cues.add("deny");
+  const denied = await asked(model, "launch", 5);
+  const results = lastToolResults(denied.body.messages);
+  const expected = ["Bash", "Write"].map((toolName) => scene.harness.expectedResult(REASON, { toolName }));
+  report.check("denied calls: the model gets prefix and reason byte for byte", results.length === 2 && results.every((r) => expected.includes(r.text)), JSON.stringify(results));
+  report.check("a denied call does not run", !existsSync(join(scene.workspace, "denied.txt")));
+  recorder.denyWith(null);
+
+  const launcher = join(scene.dir, "harness/hook");
+  chmodSync(launcher, 0o600);
+  cues.add("broken");
+  const broken = await asked(model, "launch", 6);
+  const [refusal] = lastToolResults(broken.body.messages);
+  report.check("a launcher that cannot be started blocks the call (onFailure)", refusal?.isError === true && refusal.text.includes('onFailure is "block"') && !existsSync(join(scene.workspace, "unsafe.txt")), refusal?.text);
+  chmodSync(launcher, 0o700);
+  cues.add("mended");
+  await waitFor(() => recorder.hooks("Stop").length > 0, STEP_MS, "Stop");
+  await leave(report, scene, pane, 1);
+  report.check("the session record holds the denial", recordText(scene).includes(JSON.stringify(expected[0]).slice(1, -1)));
+}
+
+/** The request with which Claude Code asks for that step; side questions (a title for the session) have no tools. */
+function asked(model: ModelServer, script: string, step: number): Promise<RecordedRequest> {
+  return model.waitFor((r) => r.script === script && r.step === step && (r.body.tools ?? []).length > 0, STEP_MS);
+}
+
+/** A call that needs the person: dialog, notification, Enter. */
+async function permissionDialog(report: Report, { recorder, workspace }: Scene, pane: PaneRun): Promise<void> {
+  await pane.waitForText(/Do you want to create/, STEP_MS);
+  await waitFor(() => recorder.hooks("Notification").length > 0, STEP_MS, "Notification");
+  const kind = recorder.hooks("Notification")[0]?.payload["notification_type"];
+  report.check("a permission dialog is announced as a notification", kind === "permission_prompt", String(kind));
+  pane.enter();
+  await waitFor(() => existsSync(join(workspace, "asked.txt")), STEP_MS, "asked.txt");
+}
+
+async function secondLaunch(report: Report, scene: Scene, socket: string): Promise<void> {
+  const { recorder, model } = scene;
+  const { pane } = await start(scene, socket, SECOND_PROMPT, true);
+  await asked(model, "again", 0);
+  const resumed = recorder.hooks("SessionStart").at(-1)?.payload;
+  report.check("--resume keeps the session id", resumed?.["session_id"] === SESSION && resumed["source"] === "resume", JSON.stringify(resumed));
+  report.check("the resumed session gets its prompt, dash and all", recorder.hooks("UserPromptSubmit").at(-1)?.payload["prompt"] === SECOND_PROMPT);
+  await waitFor(() => recorder.hooks("Stop").length > 1, STEP_MS, "second Stop");
+  await leave(report, scene, pane, 2);
+}
+
+async function leave(report: Report, { recorder }: Scene, pane: PaneRun, times: number): Promise<void> {
+  pane.type("/exit");
+  await pane.waitForText(/\/exit/, STEP_MS);
+  pane.enter();
+  report.check("/exit ends it with code 0", (await pane.exitCode(STEP_MS)) === 0, pane.screen());
+  await waitFor(() => recorder.hooks("SessionEnd").length >= times, STEP_MS, "SessionEnd");
+}
+
+function recordText({ recorder }: Scene): string {
+  return readFileSync(String(recorder.hooks("SessionStart")[0]?.payload["transcript_path"]), "utf8");
+}
