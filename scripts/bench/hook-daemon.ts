@@ -151,7 +151,6 @@ function seed(stateDir: string, repoId: string, repo: Repository, count: number)
       setBase(db, threadId, repo.commit);
       setHead(db, threadId, { commit: repo.commit, change: repo.change, op: repo.op });
       setCheckpoint(db, threadId, repo.commit);
-      setLifecycle(db, threadId, "Creating", "Active");
       const credentialId = crypto.randomUUID();
       insertThreadCredential(db, {
         credentialId,
@@ -173,6 +172,7 @@ function seed(stateDir: string, repoId: string, repo: Repository, count: number)
       setProcess(db, incarnation, { pid: process.pid, startTime: "1" });
       noteSessionStarted(db, incarnation, { harnessSessionId: crypto.randomUUID(), now });
       setReady(db, incarnation, now);
+      setLifecycle(db, threadId, "Creating", "Active");
     });
   });
   db.close();

@@ -67,10 +67,10 @@ export function childScenario({ signal }: Signals, log: string): unknown {
       ],
       {
         when: blocked,
-        then: [[say("The parser moved under me. I read it again."), read("reread-1", "parser.ts")]],
+        do: [[say("The parser moved under me. I read it again."), read("reread-1", "parser.ts")]],
       },
       [touch(signal("re-read")), wait(signal("go-on")), say("On with the work."), bash("more-1", "echo running the tests")],
-      { when: blocked, then: [[say("There is a lexer now."), read("reread-2", "lexer.ts")]] },
+      { when: blocked, do: [[say("There is a lexer now."), read("reread-2", "lexer.ts")]] },
       [bash("more-2", "echo all green")],
       [touch(signal("done")), say("The tests are done.")],
     ],

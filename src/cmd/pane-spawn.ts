@@ -42,6 +42,7 @@ export interface PaneSystem {
 }
 
 const MAC = process.platform === "darwin";
+const LIBC = MAC ? "libSystem.B.dylib" : "libc.so.6";
 const WNOHANG = 1;
 /** Not TCSADRAIN, which waits for output that a typed Ctrl-S holds back. */
 const TCSANOW = 0;
@@ -92,7 +93,21 @@ const SYMBOLS = {
 } as const;
 
 function openLibc() {
-  return dlopen(MAC ? "libSystem.B.dylib" : "libc.so.6", SYMBOLS).symbols;
+  return dlopen(LIBC, SYMBOLS).symbols;
+}
+
+/**
+ * Lets the child take the terminal itself, before it runs; null where libc cannot (before glibc 2.35, macOS). Done by
+ * the parent, a shell that has just seen itself in the background may stop itself after the one SIGCONT.
+ */
+function openTakeAtSpawn(): ((actions: Pointer) => number) | null {
+  const name = "posix_spawn_file_actions_addtcsetpgrp_np";
+  try {
+    const { symbols } = dlopen(LIBC, { [name]: { args: ["ptr", "int"], returns: "int" } } as const);
+    return (actions) => symbols[name](actions, TERMINAL_FD);
+  } catch {
+    return null;
+  }
 }
 
 type Libc = ReturnType<typeof openLibc>;
@@ -113,22 +128,30 @@ export function inertWrapper(): PaneSystem {
   const termios = new Uint8Array(TERMIOS_BYTES);
   let saved = false;
   const had = libc.tcgetattr(TERMINAL_FD, ptr(termios)) === 0;
+  const takeAtSpawn = openTakeAtSpawn();
+  const takeTerminal = (): void => {
+    libc.tcsetpgrp(TERMINAL_FD, libc.getpgrp());
+    if (saved) libc.tcsetattr(TERMINAL_FD, TCSANOW, ptr(termios));
+  };
   return {
     spawn(request) {
       saved = libc.tcgetattr(TERMINAL_FD, ptr(termios)) === 0;
-      const pid = posixSpawn(libc, request);
       if (request.dropTyped) libc.tcflush(TERMINAL_FD, TCIFLUSH);
-      libc.tcsetpgrp(TERMINAL_FD, pid);
-      // The child may have touched the terminal before it was its own, and have been stopped for it.
-      libc.kill(-pid, os.signals.SIGCONT);
-      return pid;
+      try {
+        // Without a terminal the action would fail the spawn.
+        const pid = posixSpawn(libc, request, saved ? takeAtSpawn : null);
+        libc.tcsetpgrp(TERMINAL_FD, pid);
+        // Where it could not take the terminal itself, it may have touched it too early and have been stopped.
+        libc.kill(-pid, os.signals.SIGCONT);
+        return pid;
+      } catch (error) {
+        takeTerminal();
+        throw error;
+      }
     },
     startTime: MAC ? startTimeDarwin : startTimeLinux,
     ended: (pid) => ended(libc, pid),
-    takeTerminal() {
-      libc.tcsetpgrp(TERMINAL_FD, libc.getpgrp());
-      if (saved) libc.tcsetattr(TERMINAL_FD, TCSANOW, ptr(termios));
-    },
+    takeTerminal,
     terminalThere: () => !had || libc.tcgetpgrp(TERMINAL_FD) !== -1,
     signalGroup: (pid, signal) => void libc.kill(-pid, signal),
   };
@@ -165,7 +188,11 @@ class Arena {
   }
 }
 
-function posixSpawn(libc: Libc, request: SpawnRequest): number {
+function posixSpawn(
+  libc: Libc,
+  request: SpawnRequest,
+  takeAtSpawn: ((actions: Pointer) => number) | null,
+): number {
   const { executable, cwd, argv } = request;
   const env = Object.entries(request.env).map(([name, value]) => `${name}=${value}`);
   const cannot = (why: string) =>
@@ -186,6 +213,7 @@ function posixSpawn(libc: Libc, request: SpawnRequest): number {
     libc.posix_spawnattr_setsigdefault(attr, ptr(everySignal(arena)));
     libc.posix_spawnattr_setsigmask(attr, ptr(arena.bytes(SIGSET_BYTES)));
     libc.posix_spawn_file_actions_addchdir_np(actions, arena.string(cwd));
+    takeAtSpawn?.(actions);
     const path = arena.string(executable);
     const [args, environment] = [arena.strings(argv), arena.strings(env)];
     const errno = libc.posix_spawn(ptr(pid), path, actions, attr, args, environment);

@@ -8,7 +8,7 @@ export const CREATE_PLAN = {
     {
       name: "allocate",
       observation: "the thread row carries base, names and edge (one transaction)",
-      compensation: null,
+      compensation: "remove what was recorded for the agent before the first step",
     },
     {
       name: "workspace",

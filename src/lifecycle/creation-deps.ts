@@ -1,6 +1,7 @@
 /** What making a thread needs from the world, and what its steps share. */
 import type { CreateStep } from "../core/saga-plans.ts";
 import type { CommitId, OpId, RepoId, ThreadId } from "../core/ids.ts";
+import { threadPaths } from "../core/paths.ts";
 import type { SerialQueues } from "../core/serial-queue.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { CrashPoints } from "../ports/crash.ts";
@@ -145,6 +146,11 @@ export function threadOf(ctx: CreateContext): ThreadRow {
   const row = threadById(ctx.deps.db, ctx.threadId);
   if (row === null) throw new Error(`no thread ${ctx.threadId}`);
   return row;
+}
+
+/** `harness/<thread>/`: everything kiki generates for the thread's agent. */
+export function harnessFolder(ctx: CreateContext): string {
+  return threadPaths(ctx.deps.stateDir, ctx.deps.repoId, ctx.threadId).harness;
 }
 
 /** What a completed step recorded. A step that asks for one that has not completed is in the wrong place. */

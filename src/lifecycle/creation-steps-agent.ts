@@ -5,7 +5,14 @@ import { repoPaths, threadPaths } from "../core/paths.ts";
 import type { LaunchRequest } from "../ports/harness.ts";
 import { insertThreadCredential, revokeThreadCredential } from "../store/credentials.ts";
 import { threadById, type ThreadRow } from "../store/threads.ts";
-import { envFile, launchFile, sha256Hex, threadOf, type CreateContext } from "./creation-deps.ts";
+import {
+  envFile,
+  harnessFolder,
+  launchFile,
+  sha256Hex,
+  threadOf,
+  type CreateContext,
+} from "./creation-deps.ts";
 import { checkCapabilities } from "./creation-plan.ts";
 import { readLaunch, verifyFiles, type LaunchFile } from "./launch.ts";
 import type { StepDef } from "./saga-runner.ts";
@@ -66,7 +73,7 @@ export const harnessConfigStep: StepDef<CreateContext, ConfigIdentity, ConfigEvi
   name: "harness-config",
   identity: (ctx) => ({ incarnation: ctx.deps.ids.uuid(), sessionId: ctx.deps.ids.uuid() }),
   async observe(ctx, id) {
-    const path = launchFile(pathsOf(ctx).harness);
+    const path = launchFile(harnessFolder(ctx));
     const launch = await readLaunch(ctx.deps.files, path);
     if (launch?.incarnation !== id.incarnation) return { is: "not-done" };
     try {
@@ -78,12 +85,12 @@ export const harnessConfigStep: StepDef<CreateContext, ConfigIdentity, ConfigEvi
   },
   async run(ctx, id) {
     const launch = await prepareLaunch(ctx, id);
-    const path = launchFile(pathsOf(ctx).harness);
+    const path = launchFile(harnessFolder(ctx));
     // Last: a launch file means that everything it names is complete.
     await ctx.deps.files.writeDurable(path, JSON.stringify(launch), FILE_MODE);
     return evidenceOfLaunch(path, launch);
   },
-  compensate: (ctx) => ctx.deps.files.removeTree(pathsOf(ctx).harness),
+  compensate: (ctx) => ctx.deps.files.removeTree(harnessFolder(ctx)),
 };
 
 function evidenceOfLaunch(path: string, launch: LaunchFile): ConfigEvidence {
@@ -128,7 +135,7 @@ async function prepareLaunch(ctx: CreateContext, id: ConfigIdentity): Promise<La
 }
 
 async function recordedEnv(ctx: CreateContext): Promise<Record<string, string>> {
-  const file = envFile(pathsOf(ctx).harness);
+  const file = envFile(harnessFolder(ctx));
   const text = await ctx.deps.files.readText(file);
   if (text !== null) return JSON.parse(text) as Record<string, string>;
   throw fail("failed", "environment-lost", `${file} is gone`, "run kk new again");

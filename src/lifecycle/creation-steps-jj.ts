@@ -7,7 +7,7 @@ import { write, type Db } from "../store/db.ts";
 import { setCheckpoint, setHead } from "../store/edges.ts";
 import { clearHead, parentOf, setBase, setLink, threadById } from "../store/threads.ts";
 import { parentHead } from "./creation-base.ts";
-import { threadOf, type CreateContext } from "./creation-deps.ts";
+import { harnessFolder, threadOf, type CreateContext } from "./creation-deps.ts";
 import {
   attributeToken,
   awaitSurvivors,
@@ -80,6 +80,8 @@ export const allocateStep: StepDef<CreateContext, { follows: string | null }, Al
   observe: () => ({ is: "not-done" }),
   run: (ctx) => allocate(ctx),
   onCompleted: recordAllocation,
+  // The environment file was there before the first step, so the last one to be undone takes it away.
+  compensate: (ctx) => ctx.deps.files.removeTree(harnessFolder(ctx)),
 };
 
 // ---- workspace ----------------------------------------------------------------------------------------------

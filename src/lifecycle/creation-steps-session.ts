@@ -3,14 +3,13 @@
  * the agent's from the start: its root is kiki's inert wrapper, which waits for the gate and holds nothing.
  */
 import { fail } from "../core/errors.ts";
-import { threadPaths } from "../core/paths.ts";
 import type { Observed } from "../core/result.ts";
 import type { TmuxBackend, TmuxPane, TmuxSession } from "../ports/tmux.ts";
 import { write, type Db } from "../store/db.ts";
 import { raiseAttention } from "../store/attention.ts";
 import { insertGate, insertSession, retireSession, revokeGate, sessionById } from "../store/sessions.ts";
 import { setTmuxSessionId } from "../store/threads.ts";
-import { envFile, evidenceOf, threadOf, type CreateContext } from "./creation-deps.ts";
+import { envFile, evidenceOf, harnessFolder, threadOf, type CreateContext } from "./creation-deps.ts";
 import { SHELL_PANE_MIN_ROWS } from "./creation-plan.ts";
 import type { ConfigEvidence } from "./creation-steps-agent.ts";
 import { provedLaunch } from "./launch.ts";
@@ -149,7 +148,6 @@ async function splitShell(
   target: string,
 ): Promise<string> {
   const { deps, args } = ctx;
-  const { harness } = threadPaths(deps.stateDir, deps.repoId, ctx.threadId);
   const wrapper = [deps.kkPath, "__pane", "shell", "--cwd", threadOf(ctx).workspacePath];
   const made = await tmux.splitPane({
     target,
@@ -158,7 +156,7 @@ async function splitShell(
     cwd: "/",
     command: [
       ...wrapper,
-      ...["--shell", args.shell, "--env-file", envFile(harness), "--state-dir", deps.stateDir],
+      ...["--shell", args.shell, "--env-file", envFile(harnessFolder(ctx)), "--state-dir", deps.stateDir],
     ],
     env: paneEnv(ctx),
     tags: { [TAG_ROLE]: "shell", [TAG_OP]: id.op },

@@ -89,6 +89,7 @@ export class Rig {
 
   boot(): void {
     const db = openRepoDb(this.#file);
+    db.run("PRAGMA synchronous = OFF"); // a daemon dies here, never the machine
     this.#daemon = { creation: makeCreation(this.deps(db)), db, dead: new AbortController() };
     this.creation.resumeAll();
   }

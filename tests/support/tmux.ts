@@ -137,11 +137,11 @@ export function runInPane(input: {
   const [sessionId = "", paneId = ""] = tmux
     .ok(...start, "-c", input.cwd, ...set, "--", ...program)
     .split(" ");
-  const capture = (...extra: string[]) =>
-    tmux
-      .run("capture-pane", "-p", "-t", paneId, ...extra)
-      .out.replace(/[ \t]+$/gm, "")
-      .trimEnd();
+  const capture = (...extra: string[]): string => {
+    const { code, out, err } = tmux.run("capture-pane", "-p", "-t", paneId, ...extra);
+    // Part of every failure's message: a pane that has ended is not a pane with nothing on it.
+    return code === 0 ? out.replace(/[ \t]+$/gm, "").trimEnd() : `[no screen: ${err}]`;
+  };
   return {
     tmux,
     paneId,

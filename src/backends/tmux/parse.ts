@@ -110,6 +110,11 @@ export function saysNoServer(stderr: string): boolean {
   );
 }
 
+/** The server was on its way down and has done nothing of what was asked (3.3a). */
+export function saysLeaving(stderr: string): boolean {
+  return /^server exited unexpectedly$/m.test(stderr);
+}
+
 /** Client and server speak different protocols (3.3a: "protocol version mismatch (client 8, server 7)"). */
 export function saysVersionSkew(stderr: string): boolean {
   return /protocol version mismatch|server version is too (?:old|new)/.test(stderr);

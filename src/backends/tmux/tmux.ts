@@ -17,6 +17,7 @@ import {
   parsePanes,
   parseSessions,
   parseVersion,
+  saysLeaving,
   saysNoServer,
   saysVersionSkew,
   SESSION_FORMAT,
@@ -25,6 +26,9 @@ import {
 
 /** A command takes 4–9 ms; starting a server with a person's configuration and plugins may take a second or two. */
 export const TMUX_TIMEOUT_MS = 10_000;
+/** A server ends with its last session, and for a moment still takes connections that it then drops. */
+const LEAVING_RETRIES = 20;
+const LEAVING_POLL_MS = 50;
 const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
 
 export interface TmuxOptions {
@@ -203,7 +207,11 @@ async function newSession(
     // With `destroy-unattached on` in a person's configuration a session nobody looks at would vanish.
     [";", "set-option", "destroy-unattached", "off"],
   ];
-  const result = await call(lines.flat());
+  let result = await call(lines.flat());
+  for (let again = 0; again < LEAVING_RETRIES && saysLeaving(result.stderr); again += 1) {
+    await Bun.sleep(LEAVING_POLL_MS);
+    result = await call(lines.flat());
+  }
   const match = /^(\$\d+) (%\d+)$/m.exec(result.stdout.toString("utf8"));
   if (result.code === 0 && match?.[1] && match[2]) {
     return { sessionId: match[1], paneId: match[2] };

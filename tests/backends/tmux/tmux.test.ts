@@ -132,6 +132,15 @@ describe("sessions and panes", () => {
     expect(await tmux.listSessions()).toMatchObject({ known: true, value: [{ tags: {} }] });
   });
 
+  test("new session: while the server ends with its last session → made by the next server", async () => {
+    const { dir, tmux } = box();
+    for (let i = 0; i < 10; i += 1) {
+      const { sessionId } = await tmux.newSession(sessionInput(dir));
+      await tmux.killSession(sessionId).catch(() => undefined);
+    }
+    expect((await tmux.newSession(sessionInput(dir))).paneId).toMatch(/^%\d+$/);
+  });
+
   test("split: below, then right → tagged pane, focus where it was, a person's split has no tags", async () => {
     const { dir, tmux, raw } = box();
     const { paneId, sessionId } = await tmux.newSession(sessionInput(dir));
