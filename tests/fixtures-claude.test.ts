@@ -423,12 +423,6 @@ describe("hooks", () => {
         `kill -9 $$`,
         '[CMD]: failed; blocking because onFailure is "block"\nNo stderr output',
       ],
-      [
-        "slow",
-        `sleep 9`,
-        '[CMD]: timed out; blocking because onFailure is "block"',
-        { timeout: 0.2 },
-      ],
       ["runs-text", `echo hello`, ""],
       ["runs-broken", `echo '{"hookSpec'`, ""],
       ["runs-open", `exit 1`, "", { onFailure: undefined }],
@@ -449,20 +443,24 @@ describe("hooks", () => {
     }
   });
 
-  test("refusals: schema breach or missing program with onFailure → blocked, without → runs", async () => {
+  test("refusals: schema breach, missing program, timeout with onFailure → blocked; without → runs", async () => {
     const world = new World();
     const wrong = { type: "command", command: `echo '{"decision":5}'` };
     const missing = { type: "command", command: "/none/hook", args: ["a b"] };
+    const slow = { type: "command", command: "sleep 9", timeout: 0.2 };
     const onFailure = "block";
     world.settings({
       PreToolUse: [
         { matcher: "Bash", hooks: [{ ...wrong, onFailure }] },
         { matcher: "Write", hooks: [{ ...missing, onFailure }] },
+        { matcher: "Edit", hooks: [{ ...slow, onFailure }] },
         { matcher: "Read", hooks: [wrong, missing] },
       ],
     });
+    const edit = { file_path: "a.txt", old_string: "one", new_string: "1" };
     const batch = [
       sh("echo x", { id: "schema" }),
+      use("Edit", edit, { id: "slow" }),
       use("Write", { file_path: "w.txt", content: "" }, { id: "missing" }),
       use("Read", { file_path: "a.txt" }, { id: "open" }),
     ];
@@ -471,6 +469,9 @@ describe("hooks", () => {
     expect(world.result("schema")).toContain("Hook JSON output validation failed");
     expect(world.result("missing")).toContain("[/none/hook a b]: failed; blocking");
     expect(world.result("missing")).toContain("ENOENT");
+    expect(world.result("slow")).toBe(
+      'PreToolUse:Edit hook error: [sleep 9]: timed out; blocking because onFailure is "block"',
+    );
     expect(world.result("open")).toBe("1\tone\n2\ttwo\n3\t");
     expect(existsSync(join(world.project, "w.txt"))).toBe(false);
   });
@@ -702,6 +703,22 @@ describe("dispatch", () => {
     expect(world.result("stale")).toContain("had been modified on disk since you last read it");
     expect(world.result("fresh")).toContain("(file state is current in your context");
     expect(readFileSync(join(world.project, "a.txt"), "utf8")).toBe("3\n2\n");
+  });
+
+  test("cd: inside the project → later calls and payloads are there; outside → brought back", async () => {
+    const world = new World();
+    mkdirSync(join(world.project, "sub"));
+    const batch = [
+      sh("cd sub && touch here", { id: "in" }),
+      sh("touch there; cd /", { id: "out" }),
+      sh("touch back", { id: "back" }),
+    ];
+    await world.print(world.scenario([batch]));
+    expect(readdirSync(join(world.project, "sub")).sort()).toEqual(["here", "there"]);
+    expect(existsSync(join(world.project, "back"))).toBe(true);
+    const after = world.ofEvent("PostToolUse").map((hook) => hook["cwd"]);
+    expect(after).toEqual([join(world.project, "sub"), world.project, world.project]);
+    expect(world.result("out")).toContain(`Shell cwd was reset to ${world.project}`);
   });
 
   test("background command: at the end of the session → reported, then killed", async () => {
@@ -1059,9 +1076,7 @@ describe("terminal", () => {
     expect(pane()).toContain("esc to interrupt");
     tmux("send-keys", "-t", "=t:", "Escape");
     await waitFor("interrupted", () => pane().includes("Interrupted · What should Claude do"));
-    tmux("send-keys", "-t", "=t:", "C-d");
-    await waitFor("the hint", () => pane().includes("Press Ctrl-D again to exit"));
-    tmux("send-keys", "-t", "=t:", "C-d");
+    tmux("send-keys", "-t", "=t:", "C-d", "C-d");
     await waitFor("the end", () => pane().includes("Pane is dead (status 0"));
     expect(pane()).toContain("Resume this session with:");
     expect(world.ofEvent("SessionEnd")[0]).toMatchObject({ reason: "prompt_input_exit" });

@@ -48,7 +48,7 @@ export function parentScenario({ signal }: Signals): unknown {
 
 /** Writes a test; then dispatches three tools at once, is blocked, re-reads, goes on; the same after the lexer. */
 export function childScenario({ signal }: Signals, log: string): unknown {
-  const blocked = { last_result_contains: "did NOT run" };
+  const blocked = { last_result_contains: "did not run" };
   return {
     log,
     responses: [

@@ -4,7 +4,7 @@ import type { OpId, ThreadId } from "../core/ids.ts";
 import { errorLine } from "../core/errors.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import { write } from "../store/db.ts";
-import { cascadeThread, watchedThreads } from "../store/edges.ts";
+import { cascadeThread, liveIncarnations, watchedThreads } from "../store/edges.ts";
 import { boundIntents, markDelivered } from "../store/intents.ts";
 import { closeOrphanedAttributions, liveAttributions } from "../store/ops.ts";
 import { Boundary } from "./boundary.ts";
@@ -79,6 +79,8 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     await survivingJj(deps);
     write(deps.db, () => closeOrphanedAttributions(deps.db));
     for (const thread of watchedThreads(deps.db)) refreshMarker(deps, thread.threadId);
+    // Events that were spooled while no daemon was there count before anything is resumed.
+    for (const caller of liveIncarnations(deps.db)) await inbox.drain(caller);
     for (const intent of boundIntents(deps.db)) {
       if (intent.state !== "Reconciling" || intent.barrier === null) continue;
       const caller = { threadId: intent.threadId, incarnation: intent.barrier.incarnation };

@@ -41,6 +41,9 @@ export class Inbox {
   /** Idempotent: duplicates and stale ones change nothing. */
   async #take(caller: HookCaller, raw: unknown): Promise<void> {
     const event = this.#adapter(caller).interpretEvent(raw);
+    // Calls that passed unseen and that this event speaks of are older than it; ids say so, no clock does.
+    const ids = callsOf(event);
+    if (ids.size > 0) this.#importPassed(caller, ids);
     await this.#apply(caller, event);
     this.#changed(caller.incarnation);
   }
@@ -201,7 +204,10 @@ export class Inbox {
     });
   }
 
-  /** Spooled events first (they are older), then the calls that passed unseen. Order is per incarnation. */
+  /**
+   * Spooled events in their sequence, each after the unseen calls it speaks of; then the unseen calls that are left:
+   * their batch has not closed yet. Order is per incarnation.
+   */
   drain(caller: HookCaller): Promise<void> {
     return this.#deps.queues.run(`inbox:${caller.threadId}`, () => this.#drainNow(caller));
   }
@@ -215,7 +221,7 @@ export class Inbox {
       if (text !== null) await this.#takeSpooled(caller, name, text);
       this.#deps.files.removeDurable(file);
     }
-    this.#importPassed(caller, paths.passed);
+    this.#importPassed(caller, null);
   }
 
   async #takeSpooled(caller: HookCaller, name: string, text: string): Promise<void> {
@@ -228,20 +234,18 @@ export class Inbox {
     }
   }
 
-  /** A `passed/` file is its batch's PassThrough admission. */
-  #importPassed(caller: HookCaller, folder: string): void {
-    const { db, clock } = this.#deps;
-    for (const name of this.#deps.files.listDir(folder)) {
+  /** A `passed/` file is its batch's PassThrough admission. `only`: the calls to look for; null takes all. */
+  #importPassed(caller: HookCaller, only: ReadonlySet<string> | null): void {
+    const { db, clock, files } = this.#deps;
+    const folder = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId).passed;
+    for (const name of files.listDir(folder)) {
       if (name.startsWith(".")) continue; // being written: it counts once it has its name
       if (!name.startsWith(`${caller.incarnation}.`)) {
-        this.#deps.files.removeDurable(`${folder}/${name}`);
+        files.removeDurable(`${folder}/${name}`);
         continue;
       }
-      const call = this.#passedCall(
-        caller,
-        this.#deps.files.readText(`${folder}/${name}`),
-        name,
-      );
+      const call = this.#passedCall(caller, files.readText(`${folder}/${name}`), name);
+      if (only !== null && !only.has(call.toolUseId)) continue;
       const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === call.agentId);
       const ordinal = open[0]?.ordinal ?? lastOrdinal(db, caller.incarnation, call.agentId) + 1;
       write(db, () =>
@@ -256,7 +260,7 @@ export class Inbox {
         }),
       );
       // From here the durable admission stands for it.
-      this.#deps.files.removeDurable(`${folder}/${name}`);
+      files.removeDurable(`${folder}/${name}`);
     }
   }
 
@@ -288,4 +292,11 @@ export class Inbox {
   #adapter(caller: HookCaller): ReturnType<CascadeDeps["harness"]> {
     return this.#deps.harness(cascadeThread(this.#deps.db, caller.threadId)!.harness);
   }
+}
+
+/** Tool calls an event speaks of. */
+function callsOf(event: HarnessEvent): ReadonlySet<string> {
+  if (event.type === "PostTool") return new Set([event.toolUseId]);
+  if (event.type === "BatchClosed") return new Set(event.calls.map((c) => c.toolUseId));
+  return new Set();
 }

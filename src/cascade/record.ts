@@ -3,7 +3,8 @@
  * edge's anchor, covered later intents, and what the same operations mean for everybody else.
  */
 import type { OpId } from "../core/ids.ts";
-import { KIKI_HEADER, composePayload, type PayloadFacts } from "../core/payload.ts";
+import { KIKI_HEADER } from "../core/generic-deny.ts";
+import { composePayload, type PayloadFacts } from "../core/payload.ts";
 import { write } from "../store/db.ts";
 import { setHead, synchronize } from "../store/edges.ts";
 import { materialize, setIntentState, unresolvedIntents } from "../store/intents.ts";

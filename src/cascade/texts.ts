@@ -1,10 +1,11 @@
 /** What an agent is told when its call is blocked without the payload. Never empty, always kiki's header. */
 import type { BlockReason } from "../core/barrier.ts";
-import { KIKI_HEADER } from "../core/payload.ts";
+import { GENERIC_DENY_REASON, KIKI_HEADER } from "../core/generic-deny.ts";
 
-const DID_NOT_RUN = "This call did NOT run and nothing was changed by it.";
+const DID_NOT_RUN = "This call did not run and nothing was changed by it.";
 
-export const HOLD_TEXT = `${KIKI_HEADER} ${DID_NOT_RUN} kiki is bringing this workspace up to date with its parent thread; make the same call again.`;
+/** The same words the hook prints by itself when it is not released. */
+export const HOLD_TEXT = GENERIC_DENY_REASON;
 export const NOT_READY_TEXT = `${KIKI_HEADER} ${DID_NOT_RUN} kiki has not finished starting this thread; make the same call again in a moment.`;
 
 export function blockText(reason: BlockReason): string {

@@ -7,6 +7,8 @@
  * which Linux honours for a full backlog, and macOS refuses a full backlog at once.
  */
 import { dlopen } from "bun:ffi";
+import { AUTH_SCHEME, VERSION_HEADER } from "../rpc/contract/wire.ts";
+import { VERSION } from "../version.ts";
 import type { Reply } from "./hook-protocol.ts";
 
 const MAC = process.platform === "darwin";
@@ -195,7 +197,8 @@ function sendRequest(c: Symbols, fd: number, request: Exchange): boolean {
   const { buffer, start, end } = request.body;
   const head = Buffer.from(
     `POST /v1/${request.method} HTTP/1.1\r\nHost: kiki\r\nConnection: close\r\n` +
-      `Authorization: Kiki ${request.credential}\r\nContent-Type: application/json\r\n` +
+      `Authorization: ${AUTH_SCHEME} ${request.credential}\r\n${VERSION_HEADER}: ${VERSION}\r\n` +
+      `Content-Type: application/json\r\n` +
       `Content-Length: ${end - start}\r\n\r\n`,
   );
   if (head.length > start) return false;

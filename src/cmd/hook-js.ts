@@ -2,6 +2,8 @@
  * The hook without libc calls, for where bun:ffi does not work (BUN_JSC_useJIT=0, musl). Same inputs, deadlines and
  * ends as hook.ts; slower by its event loop. Connecting has no deadline of its own here: the whole has.
  */
+import { AUTH_SCHEME, VERSION_HEADER } from "../rpc/contract/wire.ts";
+import { VERSION } from "../version.ts";
 import {
   denyGenerically,
   logRefusedEvent,
@@ -125,7 +127,8 @@ async function post(
       unix: socket,
       method: "POST",
       headers: {
-        authorization: `Kiki ${credential}`,
+        authorization: `${AUTH_SCHEME} ${credential}`,
+        [VERSION_HEADER]: VERSION,
         "content-type": "application/json",
         connection: "close",
       },

@@ -2,11 +2,10 @@
  * The text an agent gets as the result of a blocked call. Composed once, stored, re-emitted byte for byte: plain text
  * for a model, neither beginning nor ending with white space, at most 16 KiB of UTF-8.
  */
+import { KIKI_HEADER } from "./generic-deny.ts";
 import { short, type CommitId } from "./ids.ts";
 
 export const MAX_PAYLOAD_BYTES = 16 * 1024;
-/** Every text kiki puts into an agent's tool results starts with this. */
-export const KIKI_HEADER = "[kiki]";
 
 export interface PayloadFacts {
   threadName: string;
@@ -33,7 +32,7 @@ export function composePayload(f: PayloadFacts): string {
   push(
     `${KIKI_HEADER} The thread this one follows has moved, and the files here are now up to date with it.`,
     "",
-    "This tool call did NOT run, and no other call of the same batch ran. Files under you may have changed:",
+    "This tool call did not run, and no other call of the same batch ran. Files under you may have changed:",
     "re-read every affected file before you continue, then repeat what is still needed.",
     "",
     `Thread:   ${f.threadName}`,

@@ -40,6 +40,8 @@ export interface RunningDaemon {
   stop(): Promise<void>;
 }
 
+/** A daemon whose state folder is gone can be reached by nobody; it must not live on unseen. */
+const OWNERSHIP_CHECK_MS = 5_000;
 /** Running requests get this long to finish. */
 const DRAIN_MS = 5_000;
 /** Work that outlives its request (a reconciliation, a creation step) gets this long on top; boot resumes the rest. */
@@ -94,6 +96,10 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
   world.files.writeDurable(paths.pid, `${process.pid}\n`, 0o600);
   log.info(`kkd ${VERSION} (${BUILD}) serves on ${socket}`);
   for (const repoId of daemon.repos.keys()) startRepo(daemon, repoId);
+  const ownership = setInterval(() => {
+    if (!lock.stillCounts()) daemon.requestStop("the state folder was removed or replaced");
+  }, OWNERSHIP_CHECK_MS);
+  ownership.unref();
   return { daemon, stopRequested: asked.promise, stop: () => shutDown(daemon, server, lock) };
 }
 
@@ -121,6 +127,8 @@ function startServer(daemon: Daemon): RpcServer {
 
 async function shutDown(daemon: Daemon, server: RpcServer, lock: DaemonLock): Promise<void> {
   const { log, world, paths } = daemon;
+  // Closing the server removes the socket by its path, where another daemon may listen by now.
+  if (!lock.stillCounts()) return;
   await server.stop(DRAIN_MS);
   const repos = [...daemon.repos.values()];
   const settled = Promise.all(repos.map((repo) => closeRepo(daemon, repo)));

@@ -31,6 +31,8 @@ export interface DaemonLock {
   record(socket: string): void;
   /** What the daemon that held the lock last had recorded; null when there was none. */
   readonly previous: DaemonRecord | null;
+  /** False once the file was removed or replaced: then this lock excludes nobody who comes now. */
+  stillCounts(): boolean;
   /** For tests and a clean end; the kernel does the same. */
   release(): void;
 }
@@ -69,7 +71,7 @@ function held(fd: number, file: string): DaemonLock {
     writeSync(fd, text, 0);
   };
   record("");
-  return { record, previous, release: () => closeSync(fd) };
+  return { record, previous, stillCounts: () => isAt(fd, file), release: () => closeSync(fd) };
 }
 
 function isAt(fd: number, file: string): boolean {

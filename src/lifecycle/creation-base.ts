@@ -61,7 +61,10 @@ async function baseOfRevset(
   revset: string,
   here: WorkspaceView | null,
 ): Promise<BaseChoice> {
-  const found = await jj.commits(op, here === null ? revset : atOfWorkspace(revset, here.workspace));
+  const found = await jj.commits(
+    op,
+    here === null ? revset : atOfWorkspace(revset, here.workspace),
+  );
   const only = found[0];
   if (only !== undefined && found.length === 1) {
     return { commit: only.commitId, description: only.description, why: `--base ${revset}` };

@@ -38,7 +38,11 @@ export interface CreationFiles {
    * Removes `files` (relative), the top-level entries `trees` whole, then every folder that is empty by then,
    * `folder` last. Whatever else is there stays, and with it the folders above it. True when nothing stayed.
    */
-  removeListed(folder: string, files: readonly string[], trees: readonly string[]): Promise<boolean>;
+  removeListed(
+    folder: string,
+    files: readonly string[],
+    trees: readonly string[],
+  ): Promise<boolean>;
   /** Only for folders below kiki's own state root. */
   removeTree(path: string): Promise<void>;
 }
@@ -104,8 +108,21 @@ export function pickInput(input: CreateInput): CreateInput {
   const { name, prompt, follows, noFollow, base, harness, harnessArgs, harnessExecutable } = input;
   const { contextThread, folder, tmuxSocket, columns, rows, shell, env } = input;
   return {
-    ...{ name, prompt, follows, noFollow, base, harness, harnessArgs, harnessExecutable },
-    ...{ contextThread, folder, tmuxSocket, columns, rows, shell, env },
+    name,
+    prompt,
+    follows,
+    noFollow,
+    base,
+    harness,
+    harnessArgs,
+    harnessExecutable,
+    contextThread,
+    folder,
+    tmuxSocket,
+    columns,
+    rows,
+    shell,
+    env,
   };
 }
 

@@ -22,14 +22,15 @@ export function newTokens(ctx: CreateContext): Tokens {
   return { token: ctx.deps.ids.uuid(), undoToken: ctx.deps.ids.uuid() };
 }
 
-/** Journaled in the transaction before the command that carries it. */
+/**
+ * Journaled in the transaction before the command that carries it, and closed in the same: making a thread moves
+ * nobody else's work, so it owes no interpretation of its own. The watcher reads these operations like any other's,
+ * and with them whatever jj merges into them on the way.
+ */
 export function attributeToken(db: Db, ctx: CreateContext, token: string): void {
   const now = ctx.deps.clock.now();
   attribute(db, { token, handler: "lifecycle", ownerId: ctx.operationId, now });
-}
-
-export function closeTokens(db: Db, ...tokens: readonly string[]): void {
-  for (const token of tokens) closeAttribution(db, token);
+  closeAttribution(db, token);
 }
 
 /**

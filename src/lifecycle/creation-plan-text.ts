@@ -52,13 +52,19 @@ export function planText(f: PlanTextFacts): string {
   row("", `jj workspace ${f.workspaceName}${f.colocated ? ", usable by git as well" : ""}`);
   row("change", `one empty change on the base, described "${f.name}"`);
   row("bookmark", `${f.bookmark}, on that change`);
-  row("session", `${f.session}, ${f.tmuxSocket === null ? "default tmux server" : `tmux server ${f.tmuxSocket}`}`);
+  row(
+    "session",
+    `${f.session}, ${f.tmuxSocket === null ? "default tmux server" : `tmux server ${f.tmuxSocket}`}`,
+  );
   row("", f.shellPane === null ? "one pane: the agent" : `two panes: the agent and ${f.shellPane}`);
 
   lines.push("", "Agent");
   row("harness", `${f.harness} ${f.harnessVersion}`);
   row("program", f.harnessExecutable);
-  row("arguments", f.harnessArgs.length === 0 ? "none of yours" : f.harnessArgs.map(word).join(" "));
+  row(
+    "arguments",
+    f.harnessArgs.length === 0 ? "none of yours" : f.harnessArgs.map(word).join(" "),
+  );
   row("settings", "kiki's own hooks, generated outside the workspace; your files are not changed");
   row("variables", `${f.environment} of your shell's, from a fixed list of names`);
   lines.push(...promptLines(f.prompt));
@@ -84,7 +90,8 @@ function word(text: string): string {
 }
 
 function promptLines(prompt: string | null): string[] {
-  if (prompt === null || prompt.trim() === "") return labelled("prompt", "none: the agent waits for you");
+  if (prompt === null || prompt.trim() === "")
+    return labelled("prompt", "none: the agent waits for you");
   const wrapped = prompt
     .replace(/\r\n?/g, "\n")
     .trimEnd()
@@ -93,7 +100,9 @@ function promptLines(prompt: string | null): string[] {
   const shown = wrapped.slice(0, MAX_PROMPT_LINES);
   const left = wrapped.length - shown.length;
   if (left > 0) shown.push(`… and ${left} more ${left === 1 ? "line" : "lines"}`);
-  return shown.map((line, i) => `  ${padEnd(i === 0 ? "prompt" : "", LABEL_COLUMNS)}${line}`.trimEnd());
+  return shown.map((line, i) =>
+    `  ${padEnd(i === 0 ? "prompt" : "", LABEL_COLUMNS)}${line}`.trimEnd(),
+  );
 }
 
 function labelled(label: string, text: string): string[] {

@@ -69,7 +69,10 @@ export async function planCreation(
   const { names } = chosen;
 
   const tmux = deps.tmux(input.tmuxSocket);
-  const [tools, tmuxVersion] = await Promise.all([deps.jjBackend.checkVersions(), tmux.checkVersion()]);
+  const [tools, tmuxVersion] = await Promise.all([
+    deps.jjBackend.checkVersions(),
+    tmux.checkVersion(),
+  ]);
   const harnessVersion = await deps.harness(harness).version(executable);
   checkCapabilities(harness, harnessVersion, deps.harness(harness).capabilities(harnessVersion));
   const op = await deps.refreshToFrontier(deps.repoId);
@@ -98,7 +101,14 @@ export async function planCreation(
     environment: Object.keys(input.env).length,
   });
   // Commits and names, not operation ids: what happens elsewhere in the repository does not void a plan.
-  const observed = { base, parent: parent?.threadId ?? null, names, harnessVersion, tools, tmuxVersion };
+  const observed = {
+    base,
+    parent: parent?.threadId ?? null,
+    names,
+    harnessVersion,
+    tools,
+    tmuxVersion,
+  };
   const digest = sha256Hex(canonicalJson(["NewThread", deps.repoId, input, observed, text]));
   const args: CreateArgs = {
     follows: parent?.threadId ?? null,
@@ -174,8 +184,9 @@ function chooseParent(threads: readonly ThreadRow[], input: CreateInput): Thread
   const parent =
     input.follows === null
       ? // A context of another repository's is no thread here: then nothing is followed.
-        (threads.find((t) => t.threadId === input.contextThread || t.name === input.contextThread) ??
-        null)
+        (threads.find(
+          (t) => t.threadId === input.contextThread || t.name === input.contextThread,
+        ) ?? null)
       : namedThread(threads, input.follows);
   if (parent === null) return null;
   if (input.base !== null) {
@@ -306,7 +317,11 @@ async function checkFree(
   }
   const sessions = await deps.tmux(tmuxSocket).listSessions();
   if (!sessions.known) {
-    throw fail("failed", "tmux-unknown", `tmux does not say which sessions exist: ${sessions.reason}`);
+    throw fail(
+      "failed",
+      "tmux-unknown",
+      `tmux does not say which sessions exist: ${sessions.reason}`,
+    );
   }
   if (sessions.value.some((s) => s.name === names.tmuxSession)) {
     throw fail(

@@ -181,6 +181,7 @@ function briefingOf(ctx: CreateContext, thread: ThreadRow): string {
   const { follows } = ctx.args;
   return composeBriefing({
     threadName: thread.name,
+    goal: thread.firstPrompt,
     workspacePath: thread.workspacePath,
     followsName: follows === null ? null : (threadById(ctx.deps.db, follows)?.name ?? null),
     colocated: ctx.deps.jj.location.colocated,

@@ -11,7 +11,6 @@ import { harnessFolder, threadOf, type CreateContext } from "./creation-deps.ts"
 import {
   attributeToken,
   awaitSurvivors,
-  closeTokens,
   findWorkspace,
   newTokens,
   operationsWithToken,
@@ -108,10 +107,8 @@ export const workspaceStep: StepDef<CreateContext, WorkspaceIdentity, WorkspaceE
   onStarted: (db, ctx, id) => attributeToken(db, ctx, id.token),
   observe: observeWorkspace,
   run: makeWorkspace,
-  onCompleted: (db, _ctx, _evidence, id) => closeTokens(db, id.token),
   onCompensating: (db, ctx, id) => attributeToken(db, ctx, id.undoToken),
   compensate: unmakeWorkspace,
-  onCompensated: (db, _ctx, id) => closeTokens(db, id.token, id.undoToken),
 };
 
 /** Folder present or not × record present or not, and whether a record is kiki's own. */
@@ -256,10 +253,7 @@ export const headStep: StepDef<CreateContext, { name: string; undoToken: string 
     if (view.changeId !== evidence.change || !view.empty || view.divergent) return;
     await jj.abandon([view.commitId], id.undoToken);
   },
-  onCompensated(db, ctx, id) {
-    clearHead(db, ctx.threadId);
-    closeTokens(db, id.undoToken);
-  },
+  onCompensated: (db, ctx) => clearHead(db, ctx.threadId),
 };
 
 async function ownWorkspace(ctx: CreateContext, name: string): Promise<FoundWorkspace> {
@@ -320,10 +314,9 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
       "run kk new again",
     );
   },
-  onCompleted(db, ctx, evidence, id) {
+  onCompleted(db, ctx, evidence) {
     setHead(db, ctx.threadId, evidence);
     setCheckpoint(db, ctx.threadId, evidence.commit);
-    closeTokens(db, id.token);
   },
   onCompensating: (db, ctx, id) => attributeToken(db, ctx, id.undoToken),
   async compensate(ctx, id) {
@@ -339,7 +332,6 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
       return jj.deleteBookmark(id.bookmark, id.undoToken);
     }
   },
-  onCompensated: (db, _ctx, id) => closeTokens(db, id.token, id.undoToken),
 };
 
 /** null when there is no such bookmark. Throws when it is conflicted: then it is on no commit in particular. */

@@ -1,36 +1,42 @@
 /**
- * Creation steps 8 to 11: the tmux session, the waiting wrapper, the gate, the handshake. The session's first pane is
- * the agent's from the start: its root is kiki's inert wrapper, which waits for the gate and holds nothing.
+ * Creation steps 8 to 10: the tmux session, the waiting wrapper, the gate. The session's first pane is the agent's
+ * from the start: its root is kiki's inert wrapper, which waits for the gate and holds nothing.
  */
 import { fail } from "../core/errors.ts";
 import type { Observed } from "../core/result.ts";
 import type { TmuxBackend, TmuxPane, TmuxSession } from "../ports/tmux.ts";
-import { write, type Db } from "../store/db.ts";
-import { raiseAttention } from "../store/attention.ts";
-import { insertGate, insertSession, retireSession, revokeGate, sessionById } from "../store/sessions.ts";
+import type { Db } from "../store/db.ts";
+import {
+  insertGate,
+  insertSession,
+  retireSession,
+  revokeGate,
+  sessionById,
+} from "../store/sessions.ts";
 import { setTmuxSessionId } from "../store/threads.ts";
-import { envFile, evidenceOf, harnessFolder, threadOf, type CreateContext } from "./creation-deps.ts";
+import {
+  envFile,
+  evidenceOf,
+  harnessFolder,
+  threadOf,
+  type CreateContext,
+} from "./creation-deps.ts";
 import { SHELL_PANE_MIN_ROWS } from "./creation-plan.ts";
 import type { ConfigEvidence } from "./creation-steps-agent.ts";
 import { provedLaunch } from "./launch.ts";
-import { SagaSuspended, type StepDef } from "./saga-runner.ts";
+import type { StepDef } from "./saga-runner.ts";
 
-export const TAG_THREAD = "@kiki_thread";
-export const TAG_OP = "@kiki_op";
-export const TAG_ROLE = "@kiki_role";
+const TAG_THREAD = "@kiki_thread";
+const TAG_OP = "@kiki_op";
+const TAG_ROLE = "@kiki_role";
 
 /** `[ui] shell_pane_size_pct`. */
 const SHELL_PANE_PERCENT = 25;
-/** From the open gate to the handshake. */
-export const READY_TIMEOUT_MS = 60_000;
-/** The same once the pane shows a dialog that waits for the person. */
-export const DIALOG_TIMEOUT_MS = 10 * 60_000;
-const PANE_POLL_MS = 1_000;
 /** A killed session's agent may take a moment to end. */
-export const AGENT_END_MS = 5_000;
+const AGENT_END_MS = 5_000;
 const AGENT_END_POLL_MS = 50;
 
-function tmuxOf(ctx: CreateContext): TmuxBackend {
+export function tmuxOf(ctx: CreateContext): TmuxBackend {
   return ctx.deps.tmux(threadOf(ctx).tmuxSocket);
 }
 
@@ -156,7 +162,12 @@ async function splitShell(
     cwd: "/",
     command: [
       ...wrapper,
-      ...["--shell", args.shell, "--env-file", envFile(harnessFolder(ctx)), "--state-dir", deps.stateDir],
+      "--shell",
+      args.shell,
+      "--env-file",
+      envFile(harnessFolder(ctx)),
+      "--state-dir",
+      deps.stateDir,
     ],
     env: paneEnv(ctx),
     tags: { [TAG_ROLE]: "shell", [TAG_OP]: id.op },
@@ -184,7 +195,7 @@ async function awaitAgentEnd(ctx: CreateContext): Promise<void> {
   }
 }
 
-function paneGone(): Error {
+export function paneGone(): Error {
   return fail(
     "failed",
     "agent-pane-gone",
@@ -224,7 +235,7 @@ export const launchStep: StepDef<CreateContext, { op: string }, LaunchEvidence> 
 
 // ---- gate ---------------------------------------------------------------------------------------------------
 
-interface GateIdentity {
+export interface GateIdentity {
   gateId: string;
   incarnation: string;
   paneId: string;
@@ -261,116 +272,18 @@ function openGateOf(db: Db, ctx: CreateContext, id: GateIdentity): void {
   const { threadId } = ctx;
   const config = evidenceOf<ConfigEvidence>(ctx, "harness-config");
   const { harness } = threadOf(ctx);
-  const { harnessVersion, harnessSessionId, secretSha256, settingsFingerprint, capabilities } = config;
+  const { harnessVersion, harnessSessionId, secretSha256, settingsFingerprint, capabilities } =
+    config;
   insertSession(db, {
-    ...{ incarnation: id.incarnation, threadId, harness, harnessVersion, harnessSessionId },
-    ...{ secretSha256, settingsFingerprint, capabilities, now },
+    incarnation: id.incarnation,
+    threadId,
+    harness,
+    harnessVersion,
+    harnessSessionId,
+    secretSha256,
+    settingsFingerprint,
+    capabilities,
+    now,
   });
   insertGate(db, { ...id, threadId, launchFile: config.launchFile, now });
-}
-
-// ---- ready --------------------------------------------------------------------------------------------------
-
-interface ReadyEvidence {
-  incarnation: string;
-}
-
-/**
- * Waits for the handshake, whose transaction completes this step and the operation (gate.ts). What ends the wait
- * otherwise: the harness ended, the pane went, the settings changed, time.
- */
-export const readyStep: StepDef<CreateContext, ReadyEvidence, ReadyEvidence> = {
-  name: "ready",
-  identity: (ctx) => ({ incarnation: evidenceOf<GateIdentity>(ctx, "gate").incarnation }),
-  observe: () => ({ is: "not-done" }), // `run` looks first
-  run: awaitReady,
-};
-
-async function awaitReady(ctx: CreateContext, id: ReadyEvidence): Promise<ReadyEvidence> {
-  const { clock, db } = ctx.deps;
-  const { paneId } = evidenceOf<GateIdentity>(ctx, "gate");
-  const began = clock.monotonic();
-  let limitMs = READY_TIMEOUT_MS;
-  let shown = "";
-  for (;;) {
-    if (ctx.stopping.aborted) throw new SagaSuspended();
-    const session = sessionById(db, id.incarnation);
-    if (session === null) throw new Error(`no incarnation ${id.incarnation}`);
-    if (session.readyAt !== null) return id;
-    const trouble = ctx.trouble();
-    if (trouble !== null) throw trouble;
-    // Read before the verdict: the pane holds what the harness said last.
-    shown = (await paneText(ctx, paneId)) ?? shown;
-    if (session.retiredAt !== null) throw endedEarly(ctx, session.lastEvent, shown);
-    const dialog = ctx.deps.harness(session.harness).startupDialog(shown);
-    if (dialog !== null) {
-      limitMs = DIALOG_TIMEOUT_MS;
-      askForDialog(ctx, id.incarnation, dialog);
-    }
-    // The last look at the journal is after the last wait: a handshake in time is never called late.
-    const left = limitMs - (clock.monotonic() - began);
-    if (left <= 0 && sessionById(db, id.incarnation)?.readyAt === null) {
-      throw notReady(ctx, limitMs, dialog, shown);
-    }
-    await ctx.signals.wait(ctx.threadId, Math.min(PANE_POLL_MS, Math.max(left, 1)), ctx.stopping);
-  }
-}
-
-/** Text of the agent's pane; null when tmux does not say. Throws `agent-pane-gone` when it is provably gone. */
-async function paneText(ctx: CreateContext, paneId: string): Promise<string | null> {
-  const tmux = tmuxOf(ctx);
-  const panes = await tmux.listPanes();
-  if (panes.known && !panes.value.some((p) => p.id === paneId && !p.dead)) throw paneGone();
-  const text = await tmux.capturePane(paneId);
-  return text.known ? text.value : null;
-}
-
-function askForDialog(ctx: CreateContext, incarnation: string, dialog: string): void {
-  const { clock, db } = ctx.deps;
-  const { name, slug } = threadOf(ctx);
-  write(db, () => {
-    raiseAttention(db, {
-      threadId: ctx.threadId,
-      kind: "startup-dialog",
-      dedupKey: incarnation,
-      message: `"${name}" waits: accept the dialog in the agent pane (${dialog}) — kk switch ${slug}`,
-      loud: true,
-      now: clock.now(),
-    });
-  });
-}
-
-function endedEarly(ctx: CreateContext, event: string | null, shown: string): Error {
-  const { harness } = threadOf(ctx);
-  return fail(
-    "failed",
-    "harness-ended",
-    `${harness} ended before it was ready (${event ?? "no report"})${lastLine(shown)}`,
-    `run ${harness} by hand in the repository to see what it says`,
-  );
-}
-
-function notReady(ctx: CreateContext, limitMs: number, dialog: string | null, shown: string): Error {
-  const { harness } = threadOf(ctx);
-  const minutes = limitMs >= 120_000 ? `${limitMs / 60_000} min` : `${limitMs / 1000} s`;
-  return dialog === null
-    ? fail(
-        "failed",
-        "harness-not-ready",
-        `${harness} did not report its start within ${minutes}${lastLine(shown)}`,
-        `run ${harness} by hand in the repository to see what it waits for`,
-      )
-    : fail(
-        "failed",
-        "dialog-not-accepted",
-        `${harness} waited ${minutes} for its dialog to be accepted (${dialog})`,
-        `run ${harness} by hand in the repository, accept the dialog, then run kk new again`,
-      );
-}
-
-/** The last thing the pane showed, which is gone with the session; at most one line of 120 characters. */
-function lastLine(shown: string): string {
-  const lines = shown.split("\n").map((line) => line.trim());
-  const last = lines.findLast((line) => line !== "" && !line.startsWith("kiki: "));
-  return last === undefined ? "" : `: ${last.slice(0, 120)}`;
 }

@@ -7,7 +7,12 @@ import { CREATE_PLAN } from "../core/saga-plans.ts";
 import { acknowledgeAttention, raiseAttention } from "../store/attention.ts";
 import { write, type Db } from "../store/db.ts";
 import { appendEvent } from "../store/events.ts";
-import { insertOperation, operationById, runningOperations, type OperationRow } from "../store/lifecycle-ops.ts";
+import {
+  insertOperation,
+  operationById,
+  runningOperations,
+  type OperationRow,
+} from "../store/lifecycle-ops.ts";
 import { deleteLink, insertThread, setLifecycle, slugTaken, threadById } from "../store/threads.ts";
 import {
   envFile,
@@ -19,7 +24,8 @@ import {
 import { planCreation, type CreationPlan } from "./creation-plan.ts";
 import { credentialStep, harnessConfigStep, setupStep } from "./creation-steps-agent.ts";
 import { allocateStep, bookmarkStep, headStep, workspaceStep } from "./creation-steps-jj.ts";
-import { gateStep, launchStep, readyStep, sessionStep } from "./creation-steps-session.ts";
+import { readyStep } from "./creation-steps-ready.ts";
+import { gateStep, launchStep, sessionStep } from "./creation-steps-session.ts";
 import { Gate } from "./gate.ts";
 import type { Launch } from "./launch.ts";
 import { runSaga, SagaSuspended, type AnyStep, type Saga } from "./saga-runner.ts";
@@ -27,9 +33,17 @@ import { Signals } from "./signals.ts";
 
 /** In the order of `CREATE_PLAN`; the runner checks that the two agree. */
 export const CREATE_STEPS: readonly AnyStep<CreateContext>[] = [
-  ...[allocateStep, workspaceStep, headStep, bookmarkStep],
-  ...[credentialStep, harnessConfigStep, setupStep],
-  ...[sessionStep, launchStep, gateStep, readyStep],
+  allocateStep,
+  workspaceStep,
+  headStep,
+  bookmarkStep,
+  credentialStep,
+  harnessConfigStep,
+  setupStep,
+  sessionStep,
+  launchStep,
+  gateStep,
+  readyStep,
 ] as AnyStep<CreateContext>[];
 
 export interface Created {
@@ -101,8 +115,10 @@ export function makeCreation(deps: CreationDeps): Creation {
       for (const op of unfinished) enqueue(op);
       return unfinished.length;
     },
-    awaitGate: (threadId, paneId, waitMs, signal) => gate.awaitGate(threadId, paneId, waitMs, signal),
-    harnessStarted: (incarnation, pid, startTime) => gate.harnessStarted(incarnation, pid, startTime),
+    awaitGate: (threadId, paneId, waitMs, signal) =>
+      gate.awaitGate(threadId, paneId, waitMs, signal),
+    harnessStarted: (incarnation, pid, startTime) =>
+      gate.harnessStarted(incarnation, pid, startTime),
     harnessExited: (incarnation, code, signal) => gate.harnessExited(incarnation, code, signal),
     sessionStarted: (incarnation, sessionId) => gate.sessionStarted(incarnation, sessionId),
     isReady: (incarnation) => gate.isReady(incarnation),

@@ -7,7 +7,13 @@ import type { IncarnationId, ThreadId } from "../core/ids.ts";
 import { acknowledgeAttention, raiseAttention } from "../store/attention.ts";
 import { write, type Db } from "../store/db.ts";
 import { appendEvent } from "../store/events.ts";
-import { completeStep, endOperation, latestOperation, startStep, stepsOf } from "../store/lifecycle-ops.ts";
+import {
+  completeStep,
+  endOperation,
+  latestOperation,
+  startStep,
+  stepsOf,
+} from "../store/lifecycle-ops.ts";
 import {
   gateOf,
   moveGate,
@@ -134,7 +140,12 @@ export class Gate {
         const message = `the agent of "${thread?.name ?? found.threadId}" ended: ${event}`;
         const { threadId } = found;
         raiseAttention(db, {
-          ...{ threadId, kind: "agent-crashed", dedupKey: incarnation, message, loud: true, now },
+          threadId,
+          kind: "agent-crashed",
+          dedupKey: incarnation,
+          message,
+          loud: true,
+          now,
         });
       }
       const data = { incarnation, status };

@@ -131,7 +131,9 @@ function checkTable<C>(saga: Saga<C>): void {
     .map((s) => s.name)
     .join(" ");
   if (planned === defined && planned === journaled) return;
-  throw new Error(`steps of ${saga.plan.kind} differ: plan ${planned}; code ${defined}; journal ${journaled}`);
+  throw new Error(
+    `steps of ${saga.plan.kind} differ: plan ${planned}; code ${defined}; journal ${journaled}`,
+  );
 }
 
 function rowOf(steps: readonly StepRow[], ordinal: number): StepRow {
@@ -269,7 +271,10 @@ async function compensate<C>(saga: Saga<C>, op: OperationRow, row: StepRow): Pro
   } catch (error) {
     if (error instanceof SagaSuspended) throw error;
     const text = describeError(error);
-    saga.log.error(`${saga.plan.kind} ${saga.operationId}: ${row.name} could not be undone: ${text}`, error);
+    saga.log.error(
+      `${saga.plan.kind} ${saga.operationId}: ${row.name} could not be undone: ${text}`,
+      error,
+    );
     write(saga.db, () => {
       setStepError(saga.db, at(saga, row), `could not be undone: ${text}`);
       fail(saga, `${op.error ?? "failed"}; then ${row.name} could not be undone: ${text}`);

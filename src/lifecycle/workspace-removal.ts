@@ -34,7 +34,14 @@ export async function removeWorkspaceFolder(
   const { op, view } = at.record;
   const probe = await ctx.deps.jj.probe(at.path, view.workspace, op);
   if (probe.state !== "FreshClean") {
-    return keep(ctx, at.path, named("it has changes", probe.changed.map((c) => c.slice(2))));
+    return keep(
+      ctx,
+      at.path,
+      named(
+        "it has changes",
+        probe.changed.map((c) => c.slice(2)),
+      ),
+    );
   }
   const tracked = await ctx.deps.jj.changedPaths(op, ROOT_COMMIT, view.commitId);
   const expected = new Set(tracked.map((t) => t.path));

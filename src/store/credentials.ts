@@ -21,10 +21,9 @@ export function insertUserCredential(db: Db, row: UserCredential & { now: number
 /** User database: every credential that has not been revoked. Few; the caller compares in constant time. */
 export function liveUserCredentials(db: Db): UserCredential[] {
   return db
-    .query<
-      UserCredential,
-      []
-    >("SELECT credential_id AS credentialId, kind, secret_sha256 AS secretSha256 FROM credentials WHERE revoked_at IS NULL ORDER BY credential_id")
+    .query<UserCredential, []>(
+      "SELECT credential_id AS credentialId, kind, secret_sha256 AS secretSha256 FROM credentials WHERE revoked_at IS NULL ORDER BY credential_id",
+    )
     .all();
 }
 

@@ -1,9 +1,15 @@
 /** Opening a database: private to the person, migrated, or refused with a reason and left as it is. */
 import { Database } from "bun:sqlite";
-import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
+import { chmodSync, closeSync, existsSync, openSync, statSync } from "node:fs";
 import { connect, type Db } from "./db.ts";
 import { nameStorageError } from "./errors.ts";
-import { migrate, refuseNewer, REPO_MIGRATIONS, USER_MIGRATIONS, type Migration } from "./migrate.ts";
+import {
+  migrate,
+  refuseNewer,
+  REPO_MIGRATIONS,
+  USER_MIGRATIONS,
+  type Migration,
+} from "./migrate.ts";
 
 /** SQLite gives `-wal` and `-shm` the mode of the database file. */
 const FILE_MODE = 0o600;
@@ -42,6 +48,7 @@ function open(file: string, migrations: readonly Migration[]): Db {
  * changes bytes, and a newer or corrupt database must stay exactly as it is.
  */
 function peek(file: string, migrations: readonly Migration[]): void {
+  if (!statSync(file).isFile()) throw Object.assign(new Error("not a file"), { code: "EISDIR" });
   const db = new Database(file, { readonly: true, strict: true });
   try {
     refuseNewer(db, migrations, file);
@@ -54,9 +61,14 @@ function peek(file: string, migrations: readonly Migration[]): void {
 /** The file system's own names, from making the file, as SQLite would have said them. */
 function nameFileError(error: unknown): unknown {
   const code = (error as { code?: unknown }).code;
-  const same = { ENOSPC: "SQLITE_FULL", EROFS: "SQLITE_READONLY", EACCES: "SQLITE_CANTOPEN" } as const;
+  const same = {
+    ENOSPC: "SQLITE_FULL",
+    EROFS: "SQLITE_READONLY",
+    EACCES: "SQLITE_CANTOPEN",
+  } as const;
   if (typeof code !== "string" || !(error instanceof Error)) return error;
   const sqlite =
-    same[code as keyof typeof same] ?? (/^E(PERM|NOENT|NOTDIR|ISDIR|LOOP)$/.test(code) ? "SQLITE_CANTOPEN" : null);
+    same[code as keyof typeof same] ??
+    (/^E(PERM|NOENT|NOTDIR|ISDIR|LOOP)$/.test(code) ? "SQLITE_CANTOPEN" : null);
   return sqlite === null ? error : Object.assign(error, { code: sqlite });
 }

@@ -46,7 +46,9 @@ export function repoById(db: Db, repoId: RepoId): RepoRow | null {
 
 export function repoByPath(db: Db, canonicalPath: string): RepoRow | null {
   const r = db
-    .query<Raw, { canonicalPath: string }>("SELECT * FROM repos WHERE canonical_path = $canonicalPath")
+    .query<Raw, { canonicalPath: string }>(
+      "SELECT * FROM repos WHERE canonical_path = $canonicalPath",
+    )
     .get({ canonicalPath });
   return r === null ? null : fromRaw(r);
 }

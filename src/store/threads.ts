@@ -1,7 +1,12 @@
 /** `threads` and `thread_links`. The cascade's narrower view of the same rows is in edges.ts. */
 import type { ChangeId, CommitId, OpId, ThreadId } from "../core/ids.ts";
 import type { IntentState } from "../core/intent.ts";
-import { moveLifecycle, type AgentStatus, type Lifecycle, type NextLifecycle } from "../core/lifecycle.ts";
+import {
+  moveLifecycle,
+  type AgentStatus,
+  type Lifecycle,
+  type NextLifecycle,
+} from "../core/lifecycle.ts";
 import type { Db } from "./db.ts";
 
 export type HarnessColumn = "claude-code" | "codex";
@@ -64,7 +69,9 @@ export function insertThread(
 
 export function threadById(db: Db, threadId: ThreadId): ThreadRow | null {
   const r = db
-    .query<Raw, { threadId: string }>(`SELECT ${COLUMNS} FROM threads t WHERE t.thread_id = $threadId`)
+    .query<Raw, { threadId: string }>(
+      `SELECT ${COLUMNS} FROM threads t WHERE t.thread_id = $threadId`,
+    )
     .get({ threadId });
   return r === null ? null : fromRaw(r);
 }
@@ -111,10 +118,12 @@ export function setLifecycle<F extends Lifecycle>(
 
 /** The commit the thread's own stack stands on, set when it is allocated; the cascade moves it later. */
 export function setBase(db: Db, threadId: ThreadId, base: CommitId): void {
-  db.query("UPDATE threads SET owned_stack_base_commit_id = $base WHERE thread_id = $threadId").run({
-    threadId,
-    base,
-  });
+  db.query("UPDATE threads SET owned_stack_base_commit_id = $base WHERE thread_id = $threadId").run(
+    {
+      threadId,
+      base,
+    },
+  );
 }
 
 export function setTmuxSessionId(db: Db, threadId: ThreadId, sessionId: string | null): void {
@@ -239,8 +248,16 @@ function summaries(db: Db, where: string, binding: Record<string, string>): Thre
 }
 
 function summaryFromRaw(raw: RawSummary): ThreadSummaryRow {
-  const { intentsJson, status, readyAt, retiredAt, lastTurnCompleted, lastEvent, lastEventAt, ...r } =
-    raw;
+  const {
+    intentsJson,
+    status,
+    readyAt,
+    retiredAt,
+    lastTurnCompleted,
+    lastEvent,
+    lastEventAt,
+    ...r
+  } = raw;
   return {
     ...fromRaw(r),
     intents: JSON.parse(intentsJson) as { state: IntentState; exhausted: boolean }[],

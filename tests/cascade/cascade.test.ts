@@ -113,7 +113,7 @@ describe.each([{ colocated: false }, { colocated: true }])("cascade on real jj, 
     await amend(rig, parent, "two\n");
     const head = await rig.repo.head();
     const [answer] = await rig.agent(child).batch();
-    expect(answer!.text).toContain("did NOT run");
+    expect(answer!.text).toContain("did not run");
     const intent = rig.intents(child)[0]!;
     expect(intent.state).toBe("RecoveryRequired");
     expect(rig.file(child, "parser.txt")).toBe("the child's own edit\n");

@@ -252,7 +252,7 @@ test.each([
   await f.amend("two\n");
   await f.rig.reboot(crashOnceAt(point));
   const blocked = await f.agent.call();
-  expect(blocked.text).toContain("did NOT run");
+  expect(blocked.text).toContain("did not run");
   await f.rig.reboot();
   await endsWell(f, blocked);
   expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
@@ -299,3 +299,28 @@ async function endsWell(f: Family, blocked: Answer): Promise<void> {
   expect(f.rig.barrier(f.child)).toBe(false);
   expect(f.rig.intents(f.child)).toHaveLength(1);
 }
+
+test("outage: calls passed unseen and their closing events spooled → each call is grouped with its own batch", async () => {
+  const f = await family();
+  const seen = await f.agent.call("b1");
+  f.agent.passUnseen("b2");
+  f.agent.spool({
+    type: "BatchClosed",
+    sessionId: "s",
+    agentId: null,
+    promptId: "prompt-1",
+    calls: ["b1", "b2"].map((toolUseId) => ({ toolUseId, toolName: "Tool", response: "ran" })),
+  });
+  f.agent.passUnseen("c1");
+  await f.amend("two\n");
+  // c1's batch is open and passed: its sibling passes with it.
+  const sibling = await f.agent.call("c2");
+  expect(texts([seen, sibling])).toEqual([null, null]);
+  const rows = f.rig.db.query("SELECT tool_use_id, batch_ordinal, batch_end FROM tool_admissions ORDER BY tool_use_id").all();
+  expect(rows).toEqual([
+    { tool_use_id: "b1", batch_ordinal: 1, batch_end: "closed" },
+    { tool_use_id: "b2", batch_ordinal: 1, batch_end: "closed" },
+    { tool_use_id: "c1", batch_ordinal: 2, batch_end: null },
+    { tool_use_id: "c2", batch_ordinal: 2, batch_end: null },
+  ]);
+});

@@ -279,6 +279,14 @@ export class Agent {
     return answers;
   }
 
+  /** What a hook does with an event the daemon could not take. */
+  spool(event: HarnessEvent): void {
+    const folder = threadPaths(this.#rig.stateDir, REPO_ID, this.thread.id).spool;
+    const name = String(1000 + readdirSync(folder).length).padStart(15, "0");
+    const body = { incarnation: this.thread.incarnation, secret: "", event };
+    writeFileSync(join(folder, `${name}-1-0.json`), JSON.stringify(body));
+  }
+
   /** What a hook does that could not reach the daemon and found no marker. */
   passUnseen(toolUseId: string | null): void {
     const folder = threadPaths(this.#rig.stateDir, REPO_ID, this.thread.id).passed;

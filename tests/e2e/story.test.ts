@@ -51,15 +51,15 @@ async function family(w: World, childLog: string): Promise<{ child: string }> {
       [touch(w.signal("parent-done")), { type: "text", text: "done" }],
     ],
   });
-  const blocked = { last_result_contains: "did NOT run" };
+  const blocked = { last_result_contains: "did not run" };
   const child = w.scenario("child", {
     log: childLog,
     responses: [
       [write("c1", "own.ts", "mine\n"), bash("c2", "jj describe -m tests")],
       [touch(w.signal("child-ready")), wait(w.signal("batch-1")), read("a1", "parser.ts"), read("a2", "own.ts"), bash("a3", "touch ran-a3")],
-      { while: blocked, do: [[read("again-1", "parser.ts"), bash("again-2", "echo going on")]], max: 6 },
+      { while: blocked, do: [[read("again-1", "parser.ts"), bash("again-2", "echo going on")]], max: 200 },
       [touch(w.signal("told-1")), wait(w.signal("batch-2")), read("b1", "parser.ts"), write("b2", "b2.txt", "b2\n"), bash("b3", "touch ran-b3")],
-      { while: blocked, do: [[read("again-3", "lexer.ts")]], max: 6 },
+      { while: blocked, do: [[read("again-3", "lexer.ts")]], max: 200 },
       [bash("c9", "echo end")],
       [touch(w.signal("child-done")), { type: "text", text: "done" }],
     ],
@@ -80,25 +80,41 @@ const settled = (w: World, count: number) =>
       return intents.length === count && intents.every((i) => i.state === "Acknowledged");
     },
     60_000,
-    `${count} acknowledged intents`,
+    () => `${count} acknowledged intents\n${story(w)}`,
   );
 
 /** Every change of a file below `root`, with the kernel's own time of it; jj's and git's folders left out. */
 function recordChanges(root: string): { changes: { path: string; at: number }[]; stop(): void } {
   const changes: { path: string; at: number }[] = [];
   const watcher = watch(root, { recursive: true }, (_, name) => {
-    if (name === null || /^(\.jj|\.git)(\/|$)/.test(name)) return;
+    if (typeof name !== "string" || /^(\.jj|\.git)(\/|$)/.test(name)) return;
     const stat = lstatSync(join(root, name), { throwIfNoEntry: false });
     changes.push({ path: name, at: stat?.ctimeMs ?? Date.now() });
   });
   return { changes, stop: () => watcher.close() };
 }
 
-function payloads(w: World): string[] {
+function repoDb(w: World): Database {
   const [repo] = new Database(join(w.stateDir, "state.db"), { readonly: true })
     .query<{ repo_id: string }, []>("SELECT repo_id FROM repos")
     .all();
-  const db = new Database(join(w.stateDir, "repos", repo!.repo_id, "state.db"), { readonly: true });
+  return new Database(join(w.stateDir, "repos", repo!.repo_id, "state.db"), { readonly: true });
+}
+
+/** What a failed wait needs to be understood. */
+function story(w: World): string {
+  const db = repoDb(w);
+  const rows = [
+    ...db.query("SELECT seq, kind, state, barrier_tool_batch, receipt, soft_redelivery_count, reason FROM sync_intents").all(),
+    ...db.query("SELECT batch_ordinal, tool_use_id, admission, answer, resolution, batch_end FROM tool_admissions").all(),
+    ...db.query("SELECT kind, message FROM attention").all(),
+  ];
+  const log = readFileSync(join(w.stateDir, "kkd.log"), "utf8").split("\n").slice(-25);
+  return [...rows.map((r) => JSON.stringify(r)), ...log].join("\n");
+}
+
+function payloads(w: World): string[] {
+  const db = repoDb(w);
   return db.query<{ payload: string }, []>("SELECT payload FROM sync_intents ORDER BY seq").all().map((r) => r.payload);
 }
 
@@ -176,27 +192,35 @@ test("kill -9 at twenty moments of a cascade → every run ends acknowledged or 
   const recorder = recordChanges(child);
   w.raise("amend");
   await detected(w);
-  w.raise("batch-1");
-  for (let n = 0; n < 20 && !existsSync(w.signal("told-1")); n += 1) {
-    await waitFor(() => existsSync(join(w.stateDir, "kkd.pid")), 30_000, "a daemon");
-    await Bun.sleep(13 * (n + 1)); // the moment is the point of this test, not a synchronisation
-    const pid = w.daemonPid();
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch {
-      continue; // it was just being replaced
+  // Between "at once" and "long after the work is done"; a fixed list, so that a failure can be run again.
+  const moments20 = [0, 900, 50, 1400, 200, 700, 350, 1100, 20, 500, 1800, 120, 650, 280, 1000, 80, 420, 1600, 240, 820];
+  let kills = 0;
+  for (const [start, end] of [["batch-1", "told-1"], ["batch-2", "child-done"]] as const) {
+    w.raise(start);
+    for (; kills < 20 && !existsSync(w.signal(end)); kills += 1) {
+      await waitFor(() => existsSync(join(w.stateDir, "kkd.pid")), 30_000, "a daemon");
+      await Bun.sleep(moments20[kills]!); // the moment is the point of this test, not a synchronisation
+      const pid = w.daemonPid();
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        continue; // it was just being replaced
+      }
+      await w.gone(pid);
+      await w.kk(["ls"]);
     }
-    await w.gone(pid);
-    await w.kk(["ls"]);
+    await waitFor(() => existsSync(w.signal(end)), 60_000, () => `${end}\n${story(w)}`);
   }
   const state = await waitFor(
     async () => {
       const now = await w.state("tests");
       const [intent] = now.intents;
-      return intent?.state === "Acknowledged" || now.attention.length > 0 ? now : null;
+      // Nothing was begun: the agent had no boundary while a daemon was there. Pending, and said so.
+      const untouched = intent?.state === "Detected" && readFileSync(join(child, "parser.ts"), "utf8") === "v1\n";
+      return intent?.state === "Acknowledged" || now.attention.length > 0 || untouched ? now : null;
     },
     90_000,
-    "an end",
+    () => `an end\n${story(w)}`,
   );
   recorder.stop();
   const [intent] = state.intents;
@@ -204,8 +228,6 @@ test("kill -9 at twenty moments of a cascade → every run ends acknowledged or 
   else expect(state.summary.cascade).toMatch(/pending|conflicted/);
   const all = moments(log);
   const windows = spans(all, "pre_start", "pre_end").concat(spans(all, "tool_start", "tool_end"));
-  const denied = new Set(all.filter((m) => m.kind === "pre_end" && m.decision === "deny").map((m) => m.tool_use_id));
-  expect(denied.size).toBeGreaterThan(0);
   // Between two denied calls of one batch the harness waits for nobody: the marker still holds everything.
   const firstDenied = Math.min(...windows.filter((s) => s.decision === "deny").map((s) => s.from));
   for (const change of recorder.changes.filter((c) => c.path === "parser.ts")) {

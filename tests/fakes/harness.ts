@@ -1,6 +1,7 @@
 /** A harness whose settings are two files and whose dialogs are one sentence. */
 import { createHash } from "node:crypto";
 import { fail } from "../../src/core/errors.ts";
+import type { CreationFiles } from "../../src/lifecycle/creation-deps.ts";
 import type {
   Capabilities,
   Harness,
@@ -8,7 +9,6 @@ import type {
   LaunchRequest,
   LaunchSpec,
 } from "../../src/ports/harness.ts";
-import type { FakeFiles } from "./files.ts";
 
 export class FakeHarness implements Harness {
   readonly name = "claude-code";
@@ -16,9 +16,9 @@ export class FakeHarness implements Harness {
   /** What `prepare` fails with. */
   refuses: Error | null = null;
   can: Partial<Capabilities> = {};
-  readonly #files: FakeFiles;
+  readonly #files: Pick<CreationFiles, "writeDurable">;
 
-  constructor(files: FakeFiles) {
+  constructor(files: Pick<CreationFiles, "writeDurable">) {
     this.#files = files;
   }
 
@@ -42,7 +42,8 @@ export class FakeHarness implements Harness {
 
   checkArguments(extraArgs: readonly string[]): void {
     const bad = extraArgs.find((a) => a.startsWith("--settings"));
-    if (bad !== undefined) throw fail("usage", "harness-arg", `${bad} would replace kiki's settings`);
+    if (bad !== undefined)
+      throw fail("usage", "harness-arg", `${bad} would replace kiki's settings`);
   }
 
   async prepare(request: LaunchRequest): Promise<LaunchSpec> {

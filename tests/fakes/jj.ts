@@ -77,7 +77,11 @@ export class FakeJj implements JjRepo {
   }
 
   /** A workspace that was there before kiki, with a new change on `parents`. */
-  personWorkspace(name: string, root: string, parents: readonly CommitId[] = [ROOT_COMMIT]): CommitId {
+  personWorkspace(
+    name: string,
+    root: string,
+    parents: readonly CommitId[] = [ROOT_COMMIT],
+  ): CommitId {
     const id = this.#commit({ parents: [...parents], description: "", files: {} });
     this.#roots.set(name, root);
     this.#files.makeFolders(root);
@@ -89,7 +93,11 @@ export class FakeJj implements JjRepo {
   }
 
   /** A commit outside every workspace. */
-  personCommit(parent: CommitId, description: string, files: Record<string, string> = {}): CommitId {
+  personCommit(
+    parent: CommitId,
+    description: string,
+    files: Record<string, string> = {},
+  ): CommitId {
     const id = this.#commit({ parents: [parent], description, files });
     this.#operate("", (view) => view.visible.add(id));
     return id;
@@ -254,7 +262,8 @@ export class FakeJj implements JjRepo {
       view.visible.add(id);
       view.workspaces.set(name, id);
     });
-    for (const [file, text] of Object.entries(this.#tree(id))) this.#files.put(`${path}/${file}`, text);
+    for (const [file, text] of Object.entries(this.#tree(id)))
+      this.#files.put(`${path}/${file}`, text);
     this.made.push(`workspace ${name}`);
     this.during("workspace");
   }
@@ -266,7 +275,8 @@ export class FakeJj implements JjRepo {
       const id = view.workspaces.get(name)!;
       view.workspaces.delete(name);
       const commit = this.#commits.get(id)!;
-      if (commit.description === "" && Object.keys(commit.files).length === 0) view.visible.delete(id);
+      if (commit.description === "" && Object.keys(commit.files).length === 0)
+        view.visible.delete(id);
     });
     this.during("forget");
   }
@@ -293,7 +303,8 @@ export class FakeJj implements JjRepo {
     if (this.#now().bookmarks.has(name)) {
       throw fail("failed", "jj-bookmark-exists", "Bookmark already exists");
     }
-    if (!this.#now().visible.has(commit)) throw new Error(`${commit} is hidden: it would come back`);
+    if (!this.#now().visible.has(commit))
+      throw new Error(`${commit} is hidden: it would come back`);
     this.#operate(`jj bookmark create --config kiki.token=${token}`, (view) =>
       view.bookmarks.set(name, commit),
     );
@@ -344,12 +355,14 @@ export class FakeJj implements JjRepo {
 
   #viewAt(op: OpId): View {
     const found = this.#operations.find((o) => o.id === op);
-    if (found === undefined) throw fail("failed", "jj-op-missing", `No operation ID matching ${op}`);
+    if (found === undefined)
+      throw fail("failed", "jj-op-missing", `No operation ID matching ${op}`);
     return found.view;
   }
 
   #check(token: string): void {
-    if (!this.attributed(token)) throw new Error(`token ${token} was not persisted before its command`);
+    if (!this.attributed(token))
+      throw new Error(`token ${token} was not persisted before its command`);
   }
 
   #operate(args: string, change: (view: View) => unknown): void {
@@ -380,9 +393,9 @@ export class FakeJj implements JjRepo {
     view.visible.add(fresh);
     for (const [name, id] of view.workspaces) if (id === old) view.workspaces.set(name, fresh);
     for (const [name, id] of view.bookmarks) if (id === old) view.bookmarks.set(name, fresh);
-    for (const id of [...view.visible]) {
+    const children = [...view.visible].filter((id) => this.#commits.get(id)!.parents.includes(old));
+    for (const id of children) {
       const { parents } = this.#commits.get(id)!;
-      if (!parents.includes(old)) continue;
       this.#rewrite(view, id, { parents: parents.map((p) => (p === old ? fresh : p)) });
     }
     return fresh;

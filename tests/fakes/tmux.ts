@@ -47,16 +47,19 @@ export class FakeTmux implements TmuxBackend {
     if (this.sessions.some((s) => s.name === input.name)) {
       throw fail("failed", "tmux-duplicate", `a session ${input.name} exists`);
     }
-    const session = { id: `$${this.#next}`, name: input.name, attached: 0, tags: { ...input.tags } };
+    const session = {
+      id: `$${this.#next}`,
+      name: input.name,
+      attached: 0,
+      tags: { ...input.tags },
+    };
     this.sessions.push(session);
     this.made.push(`session ${input.name}`);
     const pane = this.#addPane(session, input.command, input.paneTags);
     return { sessionId: session.id, paneId: pane.id };
   }
 
-  async splitPane(
-    input: Parameters<TmuxBackend["splitPane"]>[0],
-  ): Promise<{ paneId: string }> {
+  async splitPane(input: Parameters<TmuxBackend["splitPane"]>[0]): Promise<{ paneId: string }> {
     const beside = this.panes.find((p) => p.id === input.target);
     const session = this.sessions.find((s) => s.id === beside?.sessionId);
     if (session === undefined) throw new Error(`no pane ${input.target}`);
@@ -64,7 +67,11 @@ export class FakeTmux implements TmuxBackend {
     return { paneId: this.#addPane(session, input.command, input.tags).id };
   }
 
-  #addPane(session: TmuxSession, command: readonly string[], tags: Record<string, string>): FakePane {
+  #addPane(
+    session: TmuxSession,
+    command: readonly string[],
+    tags: Record<string, string>,
+  ): FakePane {
     if (!command[0]?.startsWith("/")) throw new Error(`not an absolute program: ${command[0]}`);
     const { pid } = this.#processes.start(command.join(" "));
     const pane: FakePane = {

@@ -32,6 +32,8 @@ export interface ClaudeHome {
   readonly env: Record<string, string>;
   /** Settings with a marker hook for every event, for the scope named. */
   markedSettings(scope: string, settings?: object): string;
+  /** A shell command that leaves the marker `name`. */
+  markerCommand(name: string): string;
   /** Names of the marker hooks that have run, as `<scope>-<event>`. */
   markers(): string[];
 }
@@ -52,6 +54,7 @@ export function makeClaudeHome(dir: string, trusted: string, modelUrl: string): 
   };
   writeFileSync(join(configDir, ".claude.json"), JSON.stringify(state), { mode: 0o600 });
   const root = process.getuid?.() === 0;
+  const markerCommand = (name: string): string => `: >'${join(markerDir, name)}'`;
   return {
     configDir,
     userSettings: join(configDir, "settings.json"),
@@ -69,11 +72,11 @@ export function makeClaudeHome(dir: string, trusted: string, modelUrl: string): 
     markedSettings(scope, settings = {}) {
       const hooks: Record<string, unknown> = {};
       for (const event of HOOKED_EVENTS) {
-        const command = `: >'${join(markerDir, `${scope}-${event}`)}'`;
-        hooks[event] = [{ hooks: [{ type: "command", command }] }];
+        hooks[event] = [{ hooks: [{ type: "command", command: markerCommand(`${scope}-${event}`) }] }];
       }
       return `${JSON.stringify({ ...settings, hooks }, null, 2)}\n`;
     },
+    markerCommand,
     markers: () => (existsSync(markerDir) ? readdirSync(markerDir).sort() : []),
   };
 }

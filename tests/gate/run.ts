@@ -6,7 +6,7 @@
  *
  * --record writes the hook payloads of the run into fixtures/hooks; --keep leaves folder and tmux sessions to look at.
  */
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build, isBuilt } from "../../scripts/build.ts";
@@ -17,14 +17,8 @@ import { claudeLaunch } from "./claude-launch/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { CLAUDE_VERSION, HARNESS_BIN, installClaude } from "./install.ts";
 import { insideNamespace, prepareNamespace, proveLoopbackOnly, runInNamespace, type LoopbackProof } from "./namespace.ts";
+import { kikiFolder, type GateOptions } from "./options.ts";
 import { makeReport, type Report } from "./report.ts";
-
-export interface GateOptions {
-  keep: boolean;
-  record: boolean;
-  /** Folder of the run, removed with everything in it at its end. */
-  folder: string;
-}
 
 /** A suite cannot be called without the proof that nothing but loopback can be reached. */
 type Suite = (report: Report, proof: LoopbackProof, options: GateOptions) => Promise<void>;
@@ -45,6 +39,7 @@ async function outside(argv: readonly string[]): Promise<number> {
     await build([], dist);
   }
   const runRoot = realpathSync(mkdtempSync(join(tmpdir(), "kiki-gate-")));
+  copyBinary(dist, kikiFolder(runRoot));
   const keep = argv.includes("--keep");
   try {
     return await runInNamespace([process.execPath, import.meta.path, ...argv], {
@@ -59,6 +54,13 @@ async function outside(argv: readonly string[]): Promise<number> {
       rmSync(runRoot, { recursive: true, force: true });
     }
   }
+}
+
+/** A build during the run must not replace the daemon that is being watched. */
+function copyBinary(dist: string, folder: string): void {
+  mkdirSync(folder);
+  copyFileSync(join(dist, "kiki"), join(folder, "kiki"));
+  for (const name of ["kk", "kkd", "kk-hook"]) symlinkSync("kiki", join(folder, name));
 }
 
 /** Nothing of the person's own agents, tmux, jj, git or kiki reaches the run. */

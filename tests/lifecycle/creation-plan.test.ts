@@ -1,5 +1,5 @@
 /** The plan of `kk new`: what a person is shown, and everything that is refused before anything is made. */
-import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { KikiError } from "../../src/core/errors.ts";
 import type { CreateInput } from "../../src/lifecycle/creation-deps.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
@@ -10,6 +10,7 @@ let rig: Rig;
 beforeEach(() => {
   rig = new Rig(folder);
 });
+afterEach(() => rig.close());
 afterAll(removeTempDirs);
 
 async function refusal(input: CreateInput): Promise<string> {
@@ -73,7 +74,9 @@ describe("plan: text", () => {
     const input = inputFor("parser");
     const { digest } = await rig.creation.plan(input);
     expect((await rig.creation.plan({ ...input })).digest).toBe(digest);
-    expect((await rig.creation.plan({ ...input, repo: { folder: "/x" } } as CreateInput)).digest).toBe(digest);
+    expect(
+      (await rig.creation.plan({ ...input, repo: { folder: "/x" } } as CreateInput)).digest,
+    ).toBe(digest);
     const changes: Partial<CreateInput>[] = [
       { prompt: "another" },
       { harnessArgs: ["--model", "opus"] },
@@ -101,15 +104,23 @@ describe("plan: text", () => {
   test("plan: made → nothing was changed anywhere", async () => {
     const before = rig.jj.head;
     await rig.creation.plan(inputFor("parser"));
-    expect([rig.jj.head, rig.jj.made, rig.tmux.made, rig.files.below("/state")]).toEqual([before, [], [], []]);
+    expect([rig.jj.head, rig.jj.made, rig.tmux.made, rig.files.below("/state")]).toEqual([
+      before,
+      [],
+      [],
+      [],
+    ]);
   });
 });
 
 describe("plan: names", () => {
-  const nameOf = async (input: CreateInput): Promise<string> => (await rig.creation.plan(input)).names.name;
+  const nameOf = async (input: CreateInput): Promise<string> =>
+    (await rig.creation.plan(input)).names.name;
 
   test("plan: no name, a prompt → slug of its first words", async () => {
-    expect(await nameOf(inputFor(null, { prompt: "Fix the Über-lexer, please: now" }))).toBe("fix-the-uber-lexer-please-now");
+    expect(await nameOf(inputFor(null, { prompt: "Fix the Über-lexer, please: now" }))).toBe(
+      "fix-the-uber-lexer-please-now",
+    );
   });
 
   test("plan: neither name nor usable prompt → unnamed-<6 hex>, the same when planned again", async () => {
@@ -162,11 +173,15 @@ describe("plan: base", () => {
   test("plan: --base naming none or several commits → base-not-one-commit with what it names", async () => {
     rig.jj.personCommit("0".repeat(40), "a");
     expect(await refusal(inputFor("t", { base: "none()" }))).toContain("names no commit");
-    expect(await refusal(inputFor("t", { base: "all()" }))).toMatch(/base-not-one-commit.*names 3 commits/);
+    expect(await refusal(inputFor("t", { base: "all()" }))).toMatch(
+      /base-not-one-commit.*names 3 commits/,
+    );
   });
 
   test("plan: --base that jj does not understand → jj's own words", async () => {
-    expect(await refusal(inputFor("t", { base: "nope" }))).toContain("Revision `nope` doesn't exist");
+    expect(await refusal(inputFor("t", { base: "nope" }))).toContain(
+      "Revision `nope` doesn't exist",
+    );
   });
 
   test("plan: folder outside every workspace and no trunk → no-workspace", async () => {
@@ -202,7 +217,9 @@ describe("plan: follows", () => {
   test("plan: prefix of two threads → ambiguous-thread with both", async () => {
     await rig.made(inputFor("parser"));
     await rig.made(inputFor("pages"));
-    expect(await refusal(inputFor("t", { follows: "pa" }))).toMatch(/ambiguous-thread: .*parser.*pages/);
+    expect(await refusal(inputFor("t", { follows: "pa" }))).toMatch(
+      /ambiguous-thread: .*parser.*pages/,
+    );
   });
 
   test("plan: parent that is not Active → parent-not-active with its state", async () => {
@@ -213,15 +230,23 @@ describe("plan: follows", () => {
 
   test("plan: --follows with --no-follow or --base → refused", async () => {
     const parent = await rig.made(inputFor("parser"));
-    expect(await refusal(inputFor("t", { follows: "parser", noFollow: true }))).toContain("follow-options");
-    expect(await refusal(inputFor("t", { follows: "parser", base: "@" }))).toContain("leave --base out");
-    expect(await refusal(inputFor("t", { contextThread: parent.threadId, base: "@" }))).toContain("--no-follow");
+    expect(await refusal(inputFor("t", { follows: "parser", noFollow: true }))).toContain(
+      "follow-options",
+    );
+    expect(await refusal(inputFor("t", { follows: "parser", base: "@" }))).toContain(
+      "leave --base out",
+    );
+    expect(await refusal(inputFor("t", { contextThread: parent.threadId, base: "@" }))).toContain(
+      "--no-follow",
+    );
   });
 });
 
 describe("plan: harness", () => {
   test("plan: harness nobody knows → error naming both", async () => {
-    expect(await refusal(inputFor("t", { harness: "vim" }))).toContain("--harness is claude-code or codex");
+    expect(await refusal(inputFor("t", { harness: "vim" }))).toContain(
+      "--harness is claude-code or codex",
+    );
   });
 
   test("plan: codex → not available in this version", async () => {
@@ -237,7 +262,9 @@ describe("plan: harness", () => {
   });
 
   test("plan: argument that touches settings → harness-arg", async () => {
-    expect(await refusal(inputFor("t", { harnessArgs: ["--settings=x"] }))).toContain("harness-arg");
+    expect(await refusal(inputFor("t", { harnessArgs: ["--settings=x"] }))).toContain(
+      "harness-arg",
+    );
   });
 
   test("plan: hooks that cannot be proved exclusive, or no way to deliver → harness-unsupported", async () => {

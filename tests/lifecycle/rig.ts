@@ -250,13 +250,17 @@ export class Rig {
   }
 
   async ended(threadId: string): Promise<void> {
-    await this.until(() => latestOperation(this.db, threadId)?.state !== "Running", "operation ended");
+    await this.until(
+      () => latestOperation(this.db, threadId)?.state !== "Running",
+      "operation ended",
+    );
   }
 
   async until(condition: () => boolean, what: string): Promise<void> {
     const deadline = performance.now() + DEADLINE_MS;
     while (!condition()) {
-      if (performance.now() > deadline) throw new Error(`never: ${what}; log: ${this.log.join(" | ")}`);
+      if (performance.now() > deadline)
+        throw new Error(`never: ${what}; log: ${this.log.join(" | ")}`);
       await Bun.sleep(0);
     }
   }

@@ -4,7 +4,11 @@
  */
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { run } from "../../src/backends/exec.ts";
 import { hermeticEnv, tempDir } from "./temp.ts";
+
+/** Generous: the machine may be busy, and a test has its own limit. */
+const PERSON_TIMEOUT_MS = 60_000;
 
 export interface CommandResult {
   code: number;
@@ -64,9 +68,8 @@ export async function makeRepo(options: RepoOptions = {}): Promise<TestRepo> {
 /** The person's hands in an existing repository (a copy, say). */
 export function personIn(dir: string, root: string): TestRepo {
   const env = hermeticEnv(dir);
-  const run = (argv: string[], cwd: string): Promise<CommandResult> => runAs(env, argv, cwd);
   const must = async (argv: string[], cwd: string): Promise<string> => {
-    const result = await run(argv, cwd);
+    const result = await runAs(env, argv, cwd);
     if (result.code !== 0) throw new Error(`${argv.join(" ")} in ${cwd}: ${result.code}\n${result.stderr}`);
     return result.stdout;
   };
@@ -78,7 +81,7 @@ export function personIn(dir: string, root: string): TestRepo {
     root,
     env,
     jj: (args, cwd = root) => must(jjArgv(args), cwd),
-    tryJj: (args, cwd = root) => run(jjArgv(args), cwd),
+    tryJj: (args, cwd = root) => runAs(env, jjArgv(args), cwd),
     git: (args, cwd = root) => must(["git", ...args], cwd),
     write(path, content, cwd = root) {
       mkdirSync(dirname(join(cwd, path)), { recursive: true });
@@ -99,7 +102,10 @@ export async function runAs(
   argv: readonly string[],
   cwd: string,
 ): Promise<CommandResult> {
-  const child = Bun.spawn([...argv], { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
-  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  return { code, stdout, stderr };
+  const result = await run({ argv, cwd, env, timeoutMs: PERSON_TIMEOUT_MS });
+  return {
+    code: result.code ?? -1,
+    stdout: result.stdout.toString("utf8"),
+    stderr: result.stderr,
+  };
 }

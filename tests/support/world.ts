@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { RepoSummary, ThreadState, ThreadSummary } from "../../src/rpc/contract/types.ts";
 import { makeRepo, runAs, type CommandResult, type TestRepo } from "./jj-repo.ts";
 import { tempDir } from "./temp.ts";
+import { isAlive as alive } from "../../src/cmd/alive.ts";
 import { tmuxOn, type TestTmux } from "./tmux.ts";
 import { waitFor } from "./wait.ts";
 
@@ -125,15 +126,6 @@ export async function initialised(options: WorldOptions = {}): Promise<World> {
   const result = await world.kk(["init"]);
   if (result.code !== 0) throw new Error(`kk init: exit ${result.code}\n${result.stderr}`);
   return world;
-}
-
-export function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** A question is on the screen when its last line ends like one. */

@@ -149,9 +149,8 @@ export async function statusText(ctx: JjContext, workspaceRoot: string): Promise
   if (result.code === 0) return result.stdout.toString("utf8");
   const error = jjError("show the status", result);
   if (!(error instanceof KikiError) || error.code !== "jj-stale") throw error;
-  const op = /not updated since operation ([0-9a-f]+)/.exec(result.stderr)?.[1] ?? "unknown";
   // jj imports a moved git HEAD first, into an operation that is not published, and then finds itself behind it.
-  if (now[0]!.startsWith(op)) {
+  if (result.stderr.includes("to the new Git HEAD")) {
     return "git HEAD of this workspace has moved: the next jj command here brings its commits in\n";
   }
   return `workspace is stale: files are from before operation ${short(now[0]!)}\n`;

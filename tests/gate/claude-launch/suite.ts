@@ -3,19 +3,26 @@
  * settings, briefing, and that kiki's hooks are the only ones and fail closed. With --record its hook payloads become
  * fixtures.
  */
-import { chmodSync, existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ClaudeCodeHarness } from "../../../src/backends/harness/claude-code/adapter.ts";
-import { lastToolResults, startModelServer, type ModelBlock, type ModelServer, type RecordedRequest } from "../../support/model-server.ts";
+import {
+  lastToolResults,
+  startModelServer,
+  type ModelBlock,
+  type ModelScripts,
+  type ModelServer,
+} from "../../support/model-server.ts";
 import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
 import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";
 import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
-import { CLAUDE } from "../install.ts";
+import { CLAUDE, CLAUDE_VERSION } from "../install.ts";
+import { agent, asked, bash, makeCues, read, say, skill, STEP_MS, write, type Cues } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import { recordPayloads } from "../record-payloads.ts";
 import type { Report } from "../report.ts";
-import type { GateOptions } from "../run.ts";
+import type { GateOptions } from "../options.ts";
 import { makeProject, SENTENCES } from "./project.ts";
 
 const SESSION = "5f0b1c7e-3d8a-4b60-9f52-0a1d2e3c4b5a";
@@ -24,7 +31,6 @@ const SECRET = "launch-secret";
 const PROMPT = "-x --settings no option\nSCRIPT:launch [[kiki:startup-1]]";
 const SECOND_PROMPT = "- once more SCRIPT:again";
 const REASON = "[kiki] Not now.\n\n  two  spaces, Ünïcödé ✓ and a \"quote\"\n\n(end of message from kiki)";
-const STEP_MS = 60_000;
 
 interface Scene {
   dir: string;
@@ -33,42 +39,30 @@ interface Scene {
   recorder: HookRecorder;
   model: ModelServer;
   harness: ClaudeCodeHarness;
-  cues: Set<string>;
+  cues: Cues;
   env: Record<string, string>;
 }
 
-const bash = (command: string): ModelBlock => ({ type: "tool_use", name: "Bash", input: { command, description: command } });
-
-function scripts(scene: () => Scene) {
-  const cue = (name: string) => waitFor(() => scene().cues.has(name), 120_000, `cue ${name}`);
+function scripts(scene: () => Scene): ModelScripts {
   const file = (name: string): string => join(scene().workspace, name);
+  const after = (cue: string, blocks: () => ModelBlock[]) => async (): Promise<ModelBlock[]> => {
+    await scene().cues.taken(cue);
+    return blocks();
+  };
   return {
     launch: [
-      () => [
-        { type: "text", text: "I look around." },
-        bash("printenv GATE_USER GATE_PROJECT"),
-        { type: "tool_use", name: "Read", input: { file_path: file("notes.txt") } },
-        bash("cat nowhere.txt"),
-      ],
-      () => [{ type: "tool_use", name: "Skill", input: { skill: "look" } }],
-      () => [{ type: "tool_use", name: "Agent", input: { description: "helper", prompt: "SCRIPT:helper", subagent_type: "general-purpose" } }],
-      () => [{ type: "tool_use", name: "Write", input: { file_path: file("asked.txt"), content: "yes\n" } }],
-      async () => {
-        await cue("deny");
-        return [bash("echo denied"), { type: "tool_use", name: "Write", input: { file_path: file("denied.txt"), content: "no\n" } }];
-      },
-      async () => {
-        await cue("broken");
-        return [bash("echo unsafe >unsafe.txt")];
-      },
-      async () => {
-        await cue("mended");
-        return [{ type: "text", text: "Done." }];
-      },
+      () => [say("I look around."), bash("printenv GATE_USER GATE_PROJECT"), read(file("notes.txt")), bash("cat nowhere.txt")],
+      () => [skill("look")],
+      () => [agent("SCRIPT:helper", "project:helper")],
+      () => [write(file("asked.txt"), "yes\n")],
+      after("deny", () => [bash("echo denied"), write(file("denied.txt"), "no\n")]),
+      after("barrier", () => [skill("look")]),
+      after("broken", () => [bash("touch unsafe.txt")]),
+      after("mended", () => [say("Done.")]),
     ],
-    helper: [() => [bash("echo helper")], () => [{ type: "text", text: "Helped." }]],
-    again: [() => [{ type: "text", text: "Here again." }]],
-  } satisfies Record<string, (() => ModelBlock[] | Promise<ModelBlock[]>)[]>;
+    helper: [() => [bash("echo helper")], () => [say("Helped.")]],
+    again: [() => [say("Here again.")]],
+  };
 }
 
 export async function claudeLaunch(report: Report, _proof: LoopbackProof, options: GateOptions): Promise<void> {
@@ -86,13 +80,13 @@ export async function claudeLaunch(report: Report, _proof: LoopbackProof, option
       recorder: makeHookRecorder(dir),
       model,
       harness: new ClaudeCodeHarness(),
-      cues: new Set(),
+      cues: makeCues(),
       env: { ...project.repo.env, ...project.home.env },
     };
     await firstLaunch(report, scene, socket);
     await secondLaunch(report, scene, socket);
-    report.check("not one hook of user, project or local settings has run", scene.home.markers().length === 0, scene.home.markers().join("\n"));
-    if (options.record) report.say(`  recorded ${recordPayloads(scene.recorder.hooks(), dir).join(", ")}`);
+    report.check("not one hook of user, project or local settings, of skill or agent has run", scene.home.markers().length === 0, scene.home.markers().join("\n"));
+    if (options.record) report.say(`  recorded ${recordPayloads(scene.recorder.hooks(), dir, CLAUDE_VERSION).join(", ")}`);
   } catch (error) {
     for (const pane of tmuxOn(socket).run("list-panes", "-a", "-F", "#{pane_id}").out.split("\n")) {
       report.block(`pane ${pane}`, tmuxOn(socket).run("capture-pane", "-p", "-t", pane).out);
@@ -154,18 +148,23 @@ async function firstLaunch(report: Report, scene: Scene, socket: string): Promis
   for (const [where, sentence] of Object.entries(SENTENCES)) {
     report.check(`the model is told what stands in ${where}`, first.raw.includes(sentence));
   }
-  const tools = (first.body.tools ?? []).map((tool) => (tool as { name: string }).name);
-  report.check("the project's MCP server is there", tools.some((name) => name.startsWith("mcp__gate__")) || first.raw.includes("mcp__gate__count"), tools.join(" "));
   report.check("the project's skill is offered", first.raw.includes("Looks around."));
+  report.check("the project's agent is offered", first.raw.includes("Helps around."));
 
   const second = await asked(model, "launch", 1);
   report.check("env of user and project settings is merged", second.raw.includes("from user settings\\nfrom project settings"), JSON.stringify(lastToolResults(second.body.messages)));
   await asked(model, "launch", 3);
+  // Connected in the background, so not in the first request.
+  await model.waitFor((r) => r.raw.includes("mcp__gate__count"), STEP_MS);
+  report.check("the project's MCP server is there", true);
+  // An Agent call in the interactive program returns at once; the helper works beside its caller.
+  await waitFor(() => recorder.hooks("SubagentStop").length > 0, STEP_MS, "SubagentStop");
   report.check("calls inside a subagent are hooked, with its agent_id", recorder.hooks("PreToolUse").some(({ payload }) => payload["agent_id"] !== undefined));
+  report.check("a skill's shell command runs while nothing is held", existsSync(join(scene.workspace, "preamble.txt")));
   await permissionDialog(report, scene, pane);
 
   recorder.denyWith(scene.harness.denyOutput(REASON));
-  cues.add("deny");
+  cues.give("deny");
   const denied = await asked(model, "launch", 5);
   const results = lastToolResults(denied.body.messages);
   const expected = ["Bash", "Write"].map((toolName) => scene.harness.expectedResult(REASON, { toolName }));
@@ -173,22 +172,18 @@ async function firstLaunch(report: Report, scene: Scene, socket: string): Promis
   report.check("a denied call does not run", !existsSync(join(scene.workspace, "denied.txt")));
   recorder.denyWith(null);
 
+  await skillUnderBarrier(report, scene);
   const launcher = join(scene.dir, "harness/hook");
   chmodSync(launcher, 0o600);
-  cues.add("broken");
-  const broken = await asked(model, "launch", 6);
+  cues.give("broken");
+  const broken = await asked(model, "launch", 7);
   const [refusal] = lastToolResults(broken.body.messages);
   report.check("a launcher that cannot be started blocks the call (onFailure)", refusal?.isError === true && refusal.text.includes('onFailure is "block"') && !existsSync(join(scene.workspace, "unsafe.txt")), refusal?.text);
   chmodSync(launcher, 0o700);
-  cues.add("mended");
+  cues.give("mended");
   await waitFor(() => recorder.hooks("Stop").length > 0, STEP_MS, "Stop");
   await leave(report, scene, pane, 1);
   report.check("the session record holds the denial", recordText(scene).includes(JSON.stringify(expected[0]).slice(1, -1)));
-}
-
-/** The request with which Claude Code asks for that step; side questions (a title for the session) have no tools. */
-function asked(model: ModelServer, script: string, step: number): Promise<RecordedRequest> {
-  return model.waitFor((r) => r.script === script && r.step === step && (r.body.tools ?? []).length > 0, STEP_MS);
 }
 
 /** A call that needs the person: dialog, notification, Enter. */
@@ -199,6 +194,17 @@ async function permissionDialog(report: Report, { recorder, workspace }: Scene, 
   report.check("a permission dialog is announced as a notification", kind === "permission_prompt", String(kind));
   pane.enter();
   await waitFor(() => existsSync(join(workspace, "asked.txt")), STEP_MS, "asked.txt");
+}
+
+/** A skill's shell command is no tool call, so the launcher itself refuses it while the barrier marker is there. */
+async function skillUnderBarrier(report: Report, { workspace, dir, cues, model }: Scene): Promise<void> {
+  const barrier = join(dir, "harness/barrier");
+  rmSync(join(workspace, "preamble.txt"));
+  writeFileSync(barrier, "");
+  cues.give("barrier");
+  await asked(model, "launch", 6);
+  rmSync(barrier);
+  report.check("under a barrier marker a skill's shell command does not run", !existsSync(join(workspace, "preamble.txt")));
 }
 
 async function secondLaunch(report: Report, scene: Scene, socket: string): Promise<void> {

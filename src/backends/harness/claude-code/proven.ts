@@ -39,9 +39,3 @@ const PROVEN: ReadonlyMap<string, Capabilities> = new Map([["2.1.332", EVERYTHIN
 export function provenCapabilities(version: string): Capabilities {
   return { ...(PROVEN.get(version) ?? NOTHING) };
 }
-
-/** Why capabilities of a version are false, in one line for a person; null when they are proved. */
-export function unprovenReason(version: string): string | null {
-  if (PROVEN.has(version)) return null;
-  return `Claude Code ${version} is not among the versions kiki has been proved with (${[...PROVEN.keys()].join(", ")})`;
-}

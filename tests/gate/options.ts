@@ -1,0 +1,14 @@
+/** What a suite is told about the run it is part of. */
+import { join } from "node:path";
+
+export interface GateOptions {
+  keep: boolean;
+  record: boolean;
+  /** Folder of the run, removed with everything in it at its end. */
+  folder: string;
+}
+
+/** Where the run's own copy of kiki lies, with its links. */
+export function kikiFolder(runFolder: string): string {
+  return join(runFolder, "bin");
+}

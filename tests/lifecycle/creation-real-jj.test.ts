@@ -1,0 +1,186 @@
+/** Making and unmaking threads on real jj and real files; tmux, panes and the agent are stand-ins. */
+import { afterAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createJj } from "../../src/backends/jj/backend.ts";
+import { realClock } from "../../src/backends/clock.ts";
+import { realIds } from "../../src/backends/ids.ts";
+import * as durable from "../../src/backends/files.ts";
+import * as folders from "../../src/backends/folders.ts";
+import { repoPaths } from "../../src/core/paths.ts";
+import { SerialQueues } from "../../src/core/serial-queue.ts";
+import type { CreationFiles } from "../../src/lifecycle/creation-deps.ts";
+import { makeCreation, type Creation } from "../../src/lifecycle/creation.ts";
+import { NO_CRASH } from "../../src/ports/crash.ts";
+import { openAttention } from "../../src/store/attention.ts";
+import type { Db } from "../../src/store/db.ts";
+import { latestOperation } from "../../src/store/lifecycle-ops.ts";
+import { openRepoDb } from "../../src/store/open.ts";
+import { liveSession } from "../../src/store/sessions.ts";
+import { threadById, type ThreadRow } from "../../src/store/threads.ts";
+import { FakeHarness } from "../fakes/harness.ts";
+import { FakeProcesses } from "../fakes/processes.ts";
+import { FakeTmux } from "../fakes/tmux.ts";
+import { makeRepo, type TestRepo } from "../support/jj-repo.ts";
+import { removeTempDirs } from "../support/temp.ts";
+import { waitFor } from "../support/wait.ts";
+import { inputFor, REPO_ID } from "./rig.ts";
+
+const TIMEOUT_MS = 60_000;
+afterAll(removeTempDirs);
+
+const files: CreationFiles = {
+  ensureDir: async (path, mode) => durable.ensureDir(path, mode),
+  writeDurable: async (path, bytes, mode) => durable.writeDurable(path, bytes, mode),
+  removeDurable: async (path) => durable.removeDurable(path),
+  readText: async (path) => durable.readText(path),
+  sha256: folders.fileSha256,
+  kind: folders.folderKind,
+  inode: folders.inodeOf,
+  listFiles: folders.listFiles,
+  removeListed: folders.removeListed,
+  removeTree: folders.removeTree,
+};
+
+interface Bench {
+  repo: TestRepo;
+  db: Db;
+  creation: Creation;
+  tmux: FakeTmux;
+  /** Creates up to the wait for the agent; `end` lets it become ready or end with 1. */
+  start(name: string, follows?: string): Promise<{ threadId: string; end(ready: boolean): Promise<ThreadRow> }>;
+  /** What a person sees of the repository: log, workspaces, bookmarks. */
+  seen(): Promise<string>;
+}
+
+async function bench(colocated: boolean): Promise<Bench> {
+  const repo = await makeRepo({ colocated });
+  const stateDir = join(repo.dir, "state");
+  const paths = repoPaths(stateDir, REPO_ID);
+  mkdirSync(paths.root, { recursive: true });
+  const jjBackend = createJj({ env: repo.env });
+  const jj = jjBackend.open((await jjBackend.locate(repo.root))!, paths.neutral);
+  await jj.ensureNeutral(realIds.uuid());
+  const db = openRepoDb(paths.db);
+  const processes = new FakeProcesses();
+  const tmux = new FakeTmux(processes);
+  const harness = new FakeHarness(files);
+  const creation = makeCreation({
+    repoId: REPO_ID,
+    stateDir,
+    db,
+    jj,
+    jjBackend,
+    tmux: () => tmux,
+    harness: () => harness,
+    processes,
+    files,
+    clock: realClock,
+    ids: realIds,
+    crash: NO_CRASH,
+    log: { info: () => undefined, warn: () => undefined, error: () => undefined },
+    queues: new SerialQueues(),
+    kkPath: "/opt/kiki/kk",
+    hookPath: "/opt/kiki/kk-hook",
+    socketPath: "/state/kkd.sock",
+    refreshToFrontier: async () => (await jj.heads())[0]!,
+    classifyEdge: () => Promise.resolve(),
+    onActive: () => undefined,
+  });
+  const start: Bench["start"] = async (name, follows) => {
+    const input = inputFor(name, { folder: repo.root, follows: follows ?? null });
+    const { digest } = await creation.plan(input);
+    const { threadId } = await creation.create({ ...input, digest });
+    const gate = await waitFor(
+      () => liveSession(db, threadId) ?? (latestOperation(db, threadId)!.state === "Failed" && null),
+      30_000,
+      () => `gate open; ${latestOperation(db, threadId)?.error}`,
+    );
+    const pane = tmux.panes.find((p) => p.command.includes(threadId))!;
+    const launch = (await creation.awaitGate(threadId, pane.id, 1_000))!;
+    creation.harnessStarted(launch.incarnation, pane.pid, processes.identify(pane.pid)!.startTime);
+    const end = async (ready: boolean): Promise<ThreadRow> => {
+      if (ready) await creation.sessionStarted(gate.incarnation, "s");
+      else creation.harnessExited(gate.incarnation, 1, null);
+      await waitFor(() => latestOperation(db, threadId)!.state !== "Running", 30_000, "ended");
+      return threadById(db, threadId)!;
+    };
+    return { threadId, end };
+  };
+  const seen = async (): Promise<string> =>
+    [
+      await repo.jj(["log", "-r", "all()", "-T", 'change_id ++ " " ++ bookmarks ++ " " ++ description ++ "\n"']),
+      await repo.jj(["workspace", "list"]),
+      await repo.jj(["bookmark", "list", "-a"]),
+    ].join("\n");
+  return { repo, db, creation, tmux, start, seen };
+}
+
+for (const colocated of [false, true]) {
+  describe(`creation on real jj, colocated ${colocated}`, () => {
+    test(
+      "creation: done → bookmark and head on the described change on exactly the base, main untouched",
+      async () => {
+        const b = await bench(colocated);
+        b.repo.write("dirty.txt", "not yet recorded");
+        const parent = await (await b.start("parser")).end(true);
+        expect(parent.lifecycle).toBe("Active");
+        expect(parent.base).toBe(await b.repo.commit("@-"));
+        expect(await b.repo.commit("bookmarks(exact:'kk/parser')")).toBe(parent.head!);
+        expect(parent.checkpoint).toBe(parent.head);
+        expect((await b.repo.jj(["log", "--no-graph", "-r", parent.head!, "-T", "description"])).trim()).toBe("parser");
+        expect(readFileSync(join(parent.workspacePath, "base.txt"), "utf8")).toContain("line 1");
+        expect(existsSync(join(parent.workspacePath, ".git"))).toBe(colocated);
+
+        const child = await (await b.start("tests", "parser")).end(true);
+        expect(child.base).toBe(parent.head);
+        expect(await b.repo.commit(`${child.head}-`)).toBe(parent.head!);
+        await b.creation.stop();
+        b.db.close();
+      },
+      TIMEOUT_MS,
+    );
+
+    test(
+      "creation: fails at the last step → jj looks as it did before, folder gone",
+      async () => {
+        const b = await bench(colocated);
+        const before = await b.seen();
+        const { end } = await b.start("parser");
+        const thread = await end(false);
+        expect(thread.lifecycle).toBe("CreateFailed");
+        expect(latestOperation(b.db, thread.threadId)!.error).not.toContain("could not be undone");
+        expect(existsSync(thread.workspacePath)).toBe(false);
+        expect(await b.seen()).toBe(before);
+        if (colocated) {
+          expect((await b.repo.git(["worktree", "list"])).trim().split("\n")).toHaveLength(1);
+        }
+        // The same name, and the same folder, can be used again.
+        const again = await (await b.start("other")).end(true);
+        expect(again.lifecycle).toBe("Active");
+        await b.creation.stop();
+        b.db.close();
+      },
+      TIMEOUT_MS,
+    );
+
+    test(
+      "creation: fails after files were written, tracked and ignored → every byte stays",
+      async () => {
+        const b = await bench(colocated);
+        const { threadId, end } = await b.start("parser");
+        const { workspacePath } = threadById(b.db, threadId)!;
+        b.repo.write("mine.txt", "mine", workspacePath);
+        b.repo.write("build/out.log", "ignored", workspacePath);
+        await end(false);
+        expect(readFileSync(join(workspacePath, "mine.txt"), "utf8")).toBe("mine");
+        expect(readFileSync(join(workspacePath, "build/out.log"), "utf8")).toBe("ignored");
+        expect(openAttention(b.db, threadId).map((a) => a.message).join("\n")).toContain("mine.txt");
+        expect(await b.repo.jj(["workspace", "list"])).not.toContain("kk-parser");
+        await b.creation.stop();
+        b.db.close();
+      },
+      TIMEOUT_MS,
+    );
+  });
+}
