@@ -89,7 +89,6 @@ const DOORS: readonly Door[] = [
       "src/cmd/pane": "the pane's inert wrapper hands its terminal to a process group of its own",
       "src/cmd/start-daemon.ts":
         "a client that finds no daemon starts it, before there is any backend",
-      "src/cmd/start-daemon.ts": "a client starts the daemon it does not find, without backends",
       "src/cmd/spawn-tty.ts":
         "handing a person's terminal to tmux is the command's, not the daemon's",
       "src/cmd/hook": "the hook must start and end within milliseconds; execa alone takes longer",

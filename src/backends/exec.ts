@@ -9,19 +9,10 @@
  * now and then never reports the end of a pipe whose command has long exited; a file is complete when its writer
  * has exited, whoever else still holds it.
  */
-import { randomUUID } from "node:crypto";
-import {
-  closeSync,
-  fstatSync,
-  openSync,
-  readSync,
-  statSync,
-  unlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, fstatSync, readSync, statSync } from "node:fs";
 import { constants as osConstants, tmpdir } from "node:os";
-import { join } from "node:path";
 import { errorLine, fail } from "../core/errors.ts";
+import { namelessFile } from "./files.ts";
 
 export interface RunRequest {
   /** Program (looked up on `env.PATH` when it has no slash) and arguments; never a shell line. */
@@ -153,9 +144,10 @@ export async function run(request: RunRequest): Promise<RunResult> {
  * Runs one short command and waits for it, blocking; for facts a synchronous port needs. stdout is "" when the
  * command is missing, fails or takes too long.
  */
-export function runSync(
-  request: Pick<RunRequest, "argv" | "cwd" | "env" | "timeoutMs">,
-): { code: number | null; stdout: string } {
+export function runSync(request: Pick<RunRequest, "argv" | "cwd" | "env" | "timeoutMs">): {
+  code: number | null;
+  stdout: string;
+} {
   try {
     const result = Bun.spawnSync([...request.argv], {
       cwd: request.cwd,
@@ -174,7 +166,12 @@ export function runSync(
 
 /** First line of a command's error output, for one-line messages. */
 export function firstLine(text: string): string {
-  return text.split("\n").find((line) => line.trim() !== "")?.trim() ?? "";
+  return (
+    text
+      .split("\n")
+      .find((line) => line.trim() !== "")
+      ?.trim() ?? ""
+  );
 }
 
 function start(request: RunRequest, files: CommandFiles) {
@@ -192,7 +189,11 @@ function start(request: RunRequest, files: CommandFiles) {
     const code = (error as { code?: string }).code;
     if (code !== "ENOENT" && code !== "EACCES" && code !== "ENOTDIR") throw error;
     if (!isFolder(request.cwd)) {
-      throw fail("failed", "command-cwd", `${request.argv[0]} cannot run in ${request.cwd}: no such folder`);
+      throw fail(
+        "failed",
+        "command-cwd",
+        `${request.argv[0]} cannot run in ${request.cwd}: no such folder`,
+      );
     }
     throw fail(
       "failed",
@@ -210,9 +211,9 @@ class CommandFiles {
   readonly stderrFd: number;
 
   constructor(input: string | Uint8Array | undefined) {
-    this.stdinFd = input === undefined ? null : namelessFile(input);
-    this.stdoutFd = namelessFile();
-    this.stderrFd = namelessFile();
+    this.stdinFd = input === undefined ? null : outputFile(input);
+    this.stdoutFd = outputFile();
+    this.stderrFd = outputFile();
   }
 
   size(): number {
@@ -232,26 +233,17 @@ class CommandFiles {
   }
 }
 
-/** A new file that is gone when the last descriptor closes; with `content`, positioned at its start. */
-function namelessFile(content?: string | Uint8Array): number {
-  let why: unknown;
-  for (const folder of [...MEMORY_FOLDERS, tmpdir()]) {
-    const path = join(folder, `kiki-${process.pid}-${randomUUID()}`);
-    try {
-      const fd = openSync(path, "wx+", 0o600);
-      if (content !== undefined) writeFileSync(path, content);
-      unlinkSync(path);
-      return fd;
-    } catch (error) {
-      why = error;
-    }
+function outputFile(content?: string | Uint8Array): number {
+  try {
+    return namelessFile([...MEMORY_FOLDERS, tmpdir()], content);
+  } catch (error) {
+    throw fail(
+      "failed",
+      "command-temp",
+      `no temporary file can be made in ${tmpdir()}: ${errorLine(error)}`,
+      "free some space there, or set TMPDIR to another folder",
+    );
   }
-  throw fail(
-    "failed",
-    "command-temp",
-    `no temporary file can be made in ${tmpdir()}: ${errorLine(why)}`,
-    "free some space there, or set TMPDIR to another folder",
-  );
 }
 
 function readUpTo(fd: number, cap: number): Buffer {

@@ -17,6 +17,7 @@ import {
   rmSync,
   symlinkSync,
   unlinkSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
 import { createHash, randomBytes } from "node:crypto";
@@ -125,6 +126,26 @@ export function copyInto(from: string, to: string): string | null {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
+/**
+ * Descriptor of a new private file without a name, in the first of `folders` that takes one: it is gone when the
+ * last descriptor closes. With `content`, positioned at its start.
+ */
+export function namelessFile(folders: readonly string[], content?: string | Uint8Array): number {
+  let why: unknown = new Error("no folder given");
+  for (const folder of folders) {
+    const path = join(folder, `kiki-${randomBytes(12).toString("hex")}`);
+    try {
+      const fd = openSync(path, "wx+", 0o600);
+      if (content !== undefined) writeFileSync(path, content);
+      unlinkSync(path);
+      return fd;
+    } catch (error) {
+      why = error;
+    }
+  }
+  throw why;
+}
+
 /** Flushes a folder's entries (renames, removals) to disk. */
 export function syncFolder(path: string): void {
   const fd = openSync(path, "r");
@@ -136,7 +157,7 @@ export function syncFolder(path: string): void {
 }
 
 function writeAll(fd: number, bytes: Uint8Array): void {
-  for (let at = 0; at < bytes.byteLength; ) at += writeSync(fd, bytes, at);
+  for (let at = 0; at < bytes.byteLength;) at += writeSync(fd, bytes, at);
 }
 
 function isMissing(error: unknown): boolean {

@@ -81,7 +81,8 @@ export function planText(f: PlanTextFacts): string {
 }
 
 function quoted(description: string): string {
-  return description === "" ? "(no description)" : `"${description}"`;
+  const line = description.split("\n")[0] ?? "";
+  return line === "" ? "(no description)" : `"${line}"`;
 }
 
 /** As a shell would take it, so that a space inside an argument is seen. */

@@ -223,6 +223,7 @@ async function unmakeWorkspace(
   // The folder first: once jj has forgotten the workspace nothing can prove what its files are.
   await removeWorkspaceFolder(ctx, { path: id.path, inode: evidence?.inode ?? null, record: own });
   if (own !== null) await deps.jj.forgetWorkspace(id.name, id.undoToken);
+  if ((await deps.files.kind(id.path)) === "absent") await deps.jj.forgetWorktree(id.path);
 }
 
 // ---- head ---------------------------------------------------------------------------------------------------

@@ -71,9 +71,13 @@ export interface WorkspaceProbe {
   checkoutOp: OpId;
   /** Commit jj's view at the probed operation records for this workspace; null when it records none. */
   recordedCommit: CommitId | null;
-  /** Workspace-relative paths that differ, each with a letter: M modified, A added, D deleted, T type, C colliding. */
+  /**
+   * Workspace-relative paths that differ, sorted, each after a letter: M modified, A added, D deleted, T type,
+   * C colliding; besides paths `H HEAD` (git HEAD is not what jj expects) and `W working copy` (jj's record of the
+   * files is not the checkout's commit: a snapshot was not finished).
+   */
   changed: string[];
-  /** For `Unknown`: what could not be proved. */
+  /** For `Unknown`: what could not be proved, as `kind: text`. Kind `busy` may be otherwise in a moment: pin again. */
   reason: string | null;
 }
 
@@ -105,8 +109,12 @@ export interface JjRepo {
   /** Which of `ids` exist in the operation store. */
   operationExists(id: OpId): Promise<boolean>;
   workspaces(op: OpId): Promise<WorkspaceView[]>;
-  /** Commits of a revset, newest first. Hidden commits resolve by full commit id. `jj-revset` on a bad revset. */
-  commits(op: OpId, revset: string): Promise<CommitView[]>;
+  /**
+   * Commits of a revset, newest first. Hidden commits resolve by full commit id. `trunk()` is the root commit (40
+   * zeros) where there is no trunk. `@` is that of `workspaceRoot`, default the main workspace. `jj-revset` on a bad
+   * revset.
+   */
+  commits(op: OpId, revset: string, workspaceRoot?: string): Promise<CommitView[]>;
   /** Like `commits`, limited to `ids` that exist (`present()`). */
   existing(op: OpId, ids: readonly CommitId[]): Promise<CommitView[]>;
   /** `ancestor` is an ancestor of, or equal to, `of`. */
@@ -138,6 +146,11 @@ export interface JjRepo {
     token: string;
   }): Promise<void>;
   forgetWorkspace(name: string, token: string): Promise<void>;
+  /**
+   * Takes a colocated workspace folder that is gone out of git's list of worktrees, exactly that one. Nothing to do,
+   * or a folder that is still there: success, and nothing is changed. No jj operation.
+   */
+  forgetWorktree(path: string): Promise<void>;
   abandon(commits: readonly CommitId[], token: string): Promise<void>;
   createBookmark(name: string, commit: CommitId, token: string): Promise<void>;
   deleteBookmark(name: string, token: string): Promise<void>;
@@ -145,7 +158,11 @@ export interface JjRepo {
   snapshot(workspaceRoot: string, token: string): Promise<void>;
   /** `jj workspace update-stale`. Exits 0 in every case: the caller re-probes and verifies. */
   updateStale(workspaceRoot: string, token: string): Promise<void>;
-  /** Rebases exactly `chain` (root first) onto `onto`, starting from `at`, without publishing the operation. */
+  /**
+   * Rebases exactly `chain` (root first) onto `onto`, starting from `at`, without publishing the operation. Commits
+   * on top of the chain that are not named stay behind on its old base, so follows children that shall come along
+   * are named as well. `jj-nothing-staged` when everything is in place.
+   */
   stageRebase(input: {
     at: OpId;
     chain: readonly CommitId[];

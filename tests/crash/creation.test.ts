@@ -71,6 +71,7 @@ function expectUndone(rig: Rig, threadId: string, parent: string): void {
   expect(rig.jj.at("kk-tests")).toBeNull();
   expect(rig.jj.bookmark("kk/tests")).toBeNull();
   expect(rig.files.kindNow("/src/calc-kiki-tests")).toBe("absent");
+  expect([...rig.jj.worktrees]).toEqual(["/src/calc-kiki-parser"]);
   expect(rig.tmux.sessions.map((s) => s.name)).toEqual(["kk-aaaaaaaa-parser"]);
   expect(threadCredential(rig.db, threadId)).toBeNull();
   expect(rig.files.get(pathsFor(threadId).credential)).toBeNull();

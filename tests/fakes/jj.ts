@@ -37,6 +37,8 @@ export class FakeJj implements JjRepo {
   readonly headsFolder = "/repo/.jj/repo/op_heads/heads";
   /** Every successful creation, for "nothing twice". */
   readonly made: string[] = [];
+  /** Folders in git's list of worktrees. */
+  readonly worktrees = new Set<string>();
   /** Whether a token is persisted; set by the world to look into the database. */
   attributed: (token: string) => boolean = () => true;
   /** Called in the middle of `addWorkspace` (`folder`, `tool-files`, `first-operation`) and after every mutation. */
@@ -247,6 +249,7 @@ export class FakeJj implements JjRepo {
     this.during("folder");
     this.#files.put(`${path}/.jj/repo`, "../../calc/.jj/repo");
     this.#files.put(`${path}/.git`, "gitdir: elsewhere");
+    this.worktrees.add(path);
     this.during("tool-files");
     const temporary = this.#commit({ parents: [ROOT_COMMIT], description: "", files: {} });
     this.#roots.set(name, path);
@@ -279,6 +282,10 @@ export class FakeJj implements JjRepo {
         view.visible.delete(id);
     });
     this.during("forget");
+  }
+
+  async forgetWorktree(path: string): Promise<void> {
+    if (this.#files.kindNow(path) === "absent") this.worktrees.delete(path);
   }
 
   async abandon(commits: readonly CommitId[], token: string): Promise<void> {

@@ -72,7 +72,9 @@ export function makeClaudeHome(dir: string, trusted: string, modelUrl: string): 
     markedSettings(scope, settings = {}) {
       const hooks: Record<string, unknown> = {};
       for (const event of HOOKED_EVENTS) {
-        hooks[event] = [{ hooks: [{ type: "command", command: markerCommand(`${scope}-${event}`) }] }];
+        hooks[event] = [
+          { hooks: [{ type: "command", command: markerCommand(`${scope}-${event}`) }] },
+        ];
       }
       return `${JSON.stringify({ ...settings, hooks }, null, 2)}\n`;
     },

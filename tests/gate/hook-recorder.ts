@@ -47,7 +47,10 @@ exit 10
         .filter((name) => existsSync(join(folder, name, "payload")))
         .map((name) => ({
           event: readFileSync(join(folder, name, "event"), "utf8"),
-          payload: JSON.parse(readFileSync(join(folder, name, "payload"), "utf8")) as Record<string, unknown>,
+          payload: JSON.parse(readFileSync(join(folder, name, "payload"), "utf8")) as Record<
+            string,
+            unknown
+          >,
         }))
         .filter((hook) => event === undefined || hook.event === event);
     },

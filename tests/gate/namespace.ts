@@ -28,18 +28,17 @@ const NOWHERE = [
   {
     name: "192.0.2.1",
     family: AF_INET,
-    // sockaddr_in: family, port 443, address
-    sockaddr: new Uint8Array([AF_INET, 0, 1, 187, 192, 0, 2, 1, ...new Array<number>(8).fill(0)]),
+    // sockaddr_in: family (little-endian), port 443, address, padding
+    sockaddr: Buffer.from("0200" + "01bb" + "c0000201" + "0000000000000000", "hex"),
   },
   {
     name: "2001:db8::1",
     family: AF_INET6,
-    // sockaddr_in6: family, port 443, flow, address, scope
-    sockaddr: new Uint8Array([
-      ...[AF_INET6, 0, 1, 187, 0, 0, 0, 0],
-      ...[0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-      ...[0, 0, 0, 0],
-    ]),
+    // sockaddr_in6: family (little-endian), port 443, flow, address, scope
+    sockaddr: Buffer.from(
+      "0a00" + "01bb" + "00000000" + "20010db8000000000000000000000001" + "00000000",
+      "hex",
+    ),
   },
 ] as const;
 
@@ -83,7 +82,9 @@ export function prepareNamespace(folder: string): void {
     [resolver, "/etc/resolv.conf"],
   ] as const) {
     // The mount namespace is this run's own. A machine that forbids it still has no network here.
-    Bun.spawnSync(["mount", "--bind", file, realpathSync(place)], { stdio: ["ignore", "ignore", "ignore"] });
+    Bun.spawnSync(["mount", "--bind", file, realpathSync(place)], {
+      stdio: ["ignore", "ignore", "ignore"],
+    });
   }
 }
 
@@ -138,8 +139,10 @@ export async function proveLoopbackOnly(): Promise<LoopbackProof> {
   for (const address of NOWHERE) {
     const errno = connectErrno(address);
     // A machine without IPv6 has not even the address family.
-    const nowhere = errno === ENETUNREACH || (address.family === AF_INET6 && errno === EAFNOSUPPORT);
-    if (!nowhere) throw refused(`connecting to ${address.name} gave errno ${errno}, not ENETUNREACH`);
+    const nowhere =
+      errno === ENETUNREACH || (address.family === AF_INET6 && errno === EAFNOSUPPORT);
+    if (!nowhere)
+      throw refused(`connecting to ${address.name} gave errno ${errno}, not ENETUNREACH`);
     lines.push(`connecting to ${address.name} fails at once: no route (errno ${errno})`);
   }
   const resolved = await lookup("example.com").then(
@@ -178,5 +181,7 @@ async function proveLoopbackWorks(): Promise<void> {
 }
 
 function refused(what: string): Error {
-  return new Error(`this is not a loopback-only network namespace (${what}); the harness is not started`);
+  return new Error(
+    `this is not a loopback-only network namespace (${what}); the harness is not started`,
+  );
 }

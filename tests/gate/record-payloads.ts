@@ -21,8 +21,16 @@ const WANTED: readonly [name: string, event: string, which: (p: Payload) => bool
   ["PostToolUse.background-agent", "PostToolUse", (p) => p["tool_name"] === "Agent"],
   ["PostToolUseFailure", "PostToolUseFailure", () => true],
   ["PostToolBatch", "PostToolBatch", (p) => calls(p).length > 1],
-  ["PostToolBatch.denied", "PostToolBatch", (p) => JSON.stringify(p).includes("hook error: [kiki]")],
-  ["PostToolBatch.background-agent", "PostToolBatch", (p) => calls(p)[0]?.["tool_name"] === "Agent"],
+  [
+    "PostToolBatch.denied",
+    "PostToolBatch",
+    (p) => JSON.stringify(p).includes("hook error: [kiki]"),
+  ],
+  [
+    "PostToolBatch.background-agent",
+    "PostToolBatch",
+    (p) => calls(p)[0]?.["tool_name"] === "Agent",
+  ],
   ["PostToolBatch.subagent", "PostToolBatch", (p) => p["agent_id"] !== undefined],
   ["Notification", "Notification", () => true],
   ["Stop", "Stop", () => true],
@@ -42,7 +50,11 @@ function calls(p: Payload): Payload[] {
  * Writes `fixtures/hooks/claude-code/<version>/*.json` anew from the hooks of a run below `folder`; returns the names
  * written. Throws when one of the wanted payloads was not seen.
  */
-export function recordPayloads(hooks: readonly RecordedHook[], folder: string, version: string): string[] {
+export function recordPayloads(
+  hooks: readonly RecordedHook[],
+  folder: string,
+  version: string,
+): string[] {
   const target = join(ROOT, "fixtures/hooks/claude-code", version);
   const scrub = scrubber(folder);
   const written = WANTED.map(([name, event, which]) => {

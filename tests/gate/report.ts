@@ -24,7 +24,7 @@ export function makeReport(): Report {
     get failed() {
       return failed;
     },
-    heading: (text) => console.log(`\n${text}\n${"─".repeat([...text].length)}`),
+    heading: (text) => console.log(`\n${text}\n${"─".repeat(text.length)}`),
     say: (text) => console.log(text),
     check(claim, holds, detail) {
       if (holds) passed += 1;

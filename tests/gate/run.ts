@@ -16,7 +16,13 @@ import { waitFor } from "../support/wait.ts";
 import { claudeLaunch } from "./claude-launch/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { CLAUDE_VERSION, HARNESS_BIN, installClaude } from "./install.ts";
-import { insideNamespace, prepareNamespace, proveLoopbackOnly, runInNamespace, type LoopbackProof } from "./namespace.ts";
+import {
+  insideNamespace,
+  prepareNamespace,
+  proveLoopbackOnly,
+  runInNamespace,
+  type LoopbackProof,
+} from "./namespace.ts";
 import { kikiFolder, type GateOptions } from "./options.ts";
 import { makeReport, type Report } from "./report.ts";
 
@@ -34,7 +40,7 @@ const SETTLE_MS = 5_000;
 async function outside(argv: readonly string[]): Promise<number> {
   await installClaude((line) => console.log(line));
   const dist = join(ROOT, "dist");
-  if (process.env["NOBUILD"] !== "1" && !isBuilt(dist)) {
+  if (!isBuilt(dist)) {
     console.log("building dist/kiki");
     await build([], dist);
   }
@@ -76,12 +82,18 @@ function cleanEnvironment(): Record<string, string> {
 async function inside(argv: readonly string[]): Promise<number> {
   const started = performance.now();
   const runRoot = process.env["TMPDIR"];
-  if (runRoot === undefined) throw new Error("TMPDIR is not set: start the gate with `npm run gate`");
+  if (runRoot === undefined)
+    throw new Error("TMPDIR is not set: start the gate with `npm run gate`");
   const report = makeReport();
-  const options = { keep: argv.includes("--keep"), record: argv.includes("--record"), folder: runRoot };
+  const options = {
+    keep: argv.includes("--keep"),
+    record: argv.includes("--record"),
+    folder: runRoot,
+  };
   const named = argv.filter((word) => !word.startsWith("-"));
   const unknown = named.find((name) => !Object.hasOwn(SUITES, name));
-  if (unknown !== undefined) throw new Error(`no gate suite ${unknown}; there are: ${Object.keys(SUITES).join(", ")}`);
+  if (unknown !== undefined)
+    throw new Error(`no gate suite ${unknown}; there are: ${Object.keys(SUITES).join(", ")}`);
 
   report.heading("Loopback only");
   prepareNamespace(runRoot);
@@ -94,10 +106,15 @@ async function inside(argv: readonly string[]): Promise<number> {
     try {
       await suite(report, proof, options);
     } catch (error) {
-      report.check(`${name} runs to its end`, false, error instanceof Error ? error.message : String(error));
+      report.check(
+        `${name} runs to its end`,
+        false,
+        error instanceof Error ? error.message : String(error),
+      );
     }
   }
-  if (!options.keep) await nothingLeft(report, runRoot);
+  if (options.keep) report.say(`\nKept: ${runRoot}, with the tmux servers behind its */tmux.sock`);
+  else await nothingLeft(report, runRoot);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`\n${seconds} s\n${report.passed} passed, ${report.failed} failed`);
   return report.failed === 0 ? 0 : 1;
@@ -105,10 +122,15 @@ async function inside(argv: readonly string[]): Promise<number> {
 
 async function nothingLeft(report: Report, runRoot: string): Promise<void> {
   const mine = new Set([process.pid, process.ppid]);
-  const left = () => processesMentioning(runRoot).filter(({ pid }) => pid === undefined || !mine.has(pid));
+  const left = () =>
+    processesMentioning(runRoot).filter(({ pid }) => pid === undefined || !mine.has(pid));
   await waitFor(() => left().length === 0, SETTLE_MS, "all processes gone").catch(() => undefined);
   report.heading("Afterwards");
-  report.check("no process of the run is left", left().length === 0, () => left().map(({ what }) => what).join("\n"));
+  report.check("no process of the run is left", left().length === 0, () =>
+    left()
+      .map(({ what }) => what)
+      .join("\n"),
+  );
 }
 
 try {

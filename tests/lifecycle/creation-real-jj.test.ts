@@ -1,6 +1,6 @@
 /** Making and unmaking threads on real jj and real files; tmux, panes and the agent are stand-ins. */
 import { afterAll, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createJj } from "../../src/backends/jj/backend.ts";
 import { realClock } from "../../src/backends/clock.ts";
@@ -48,7 +48,10 @@ interface Bench {
   creation: Creation;
   tmux: FakeTmux;
   /** Creates up to the wait for the agent; `end` lets it become ready or end with 1. */
-  start(name: string, follows?: string): Promise<{ threadId: string; end(ready: boolean): Promise<ThreadRow> }>;
+  start(
+    name: string,
+    follows?: string,
+  ): Promise<{ threadId: string; end(ready: boolean): Promise<ThreadRow> }>;
   /** What a person sees of the repository: log, workspaces, bookmarks. */
   seen(): Promise<string>;
 }
@@ -92,7 +95,8 @@ async function bench(colocated: boolean): Promise<Bench> {
     const { digest } = await creation.plan(input);
     const { threadId } = await creation.create({ ...input, digest });
     const gate = await waitFor(
-      () => liveSession(db, threadId) ?? (latestOperation(db, threadId)!.state === "Failed" && null),
+      () =>
+        liveSession(db, threadId) ?? (latestOperation(db, threadId)!.state === "Failed" && null),
       30_000,
       () => `gate open; ${latestOperation(db, threadId)?.error}`,
     );
@@ -109,9 +113,16 @@ async function bench(colocated: boolean): Promise<Bench> {
   };
   const seen = async (): Promise<string> =>
     [
-      await repo.jj(["log", "-r", "all()", "-T", 'change_id ++ " " ++ bookmarks ++ " " ++ description ++ "\n"']),
+      await repo.jj([
+        "log",
+        "-r",
+        "all()",
+        "-T",
+        'change_id ++ " " ++ bookmarks ++ " " ++ description ++ "\n"',
+      ]),
       await repo.jj(["workspace", "list"]),
       await repo.jj(["bookmark", "list", "-a"]),
+      colocated ? await repo.git(["worktree", "list"]) : "",
     ].join("\n");
   return { repo, db, creation, tmux, start, seen };
 }
@@ -128,7 +139,9 @@ for (const colocated of [false, true]) {
         expect(parent.base).toBe(await b.repo.commit("@-"));
         expect(await b.repo.commit("bookmarks(exact:'kk/parser')")).toBe(parent.head!);
         expect(parent.checkpoint).toBe(parent.head);
-        expect((await b.repo.jj(["log", "--no-graph", "-r", parent.head!, "-T", "description"])).trim()).toBe("parser");
+        expect(
+          (await b.repo.jj(["log", "--no-graph", "-r", parent.head!, "-T", "description"])).trim(),
+        ).toBe("parser");
         expect(readFileSync(join(parent.workspacePath, "base.txt"), "utf8")).toContain("line 1");
         expect(existsSync(join(parent.workspacePath, ".git"))).toBe(colocated);
 
@@ -145,16 +158,18 @@ for (const colocated of [false, true]) {
       "creation: fails at the last step → jj looks as it did before, folder gone",
       async () => {
         const b = await bench(colocated);
+        if (colocated) {
+          // A worktree of the person's whose folder is away for now: nobody else's business.
+          await b.repo.git(["worktree", "add", "--quiet", "--detach", "../away"]);
+          rmSync(join(b.repo.dir, "away"), { recursive: true });
+        }
         const before = await b.seen();
-        const { end } = await b.start("parser");
-        const thread = await end(false);
+        const made = await b.start("parser");
+        const thread = await made.end(false);
         expect(thread.lifecycle).toBe("CreateFailed");
         expect(latestOperation(b.db, thread.threadId)!.error).not.toContain("could not be undone");
         expect(existsSync(thread.workspacePath)).toBe(false);
         expect(await b.seen()).toBe(before);
-        if (colocated) {
-          expect((await b.repo.git(["worktree", "list"])).trim().split("\n")).toHaveLength(1);
-        }
         // The same name, and the same folder, can be used again.
         const again = await (await b.start("other")).end(true);
         expect(again.lifecycle).toBe("Active");
@@ -168,14 +183,19 @@ for (const colocated of [false, true]) {
       "creation: fails after files were written, tracked and ignored → every byte stays",
       async () => {
         const b = await bench(colocated);
-        const { threadId, end } = await b.start("parser");
+        const made = await b.start("parser");
+        const { threadId } = made;
         const { workspacePath } = threadById(b.db, threadId)!;
         b.repo.write("mine.txt", "mine", workspacePath);
         b.repo.write("build/out.log", "ignored", workspacePath);
-        await end(false);
+        await made.end(false);
         expect(readFileSync(join(workspacePath, "mine.txt"), "utf8")).toBe("mine");
         expect(readFileSync(join(workspacePath, "build/out.log"), "utf8")).toBe("ignored");
-        expect(openAttention(b.db, threadId).map((a) => a.message).join("\n")).toContain("mine.txt");
+        expect(
+          openAttention(b.db, threadId)
+            .map((a) => a.message)
+            .join("\n"),
+        ).toContain("mine.txt");
         expect(await b.repo.jj(["workspace", "list"])).not.toContain("kk-parser");
         await b.creation.stop();
         b.db.close();

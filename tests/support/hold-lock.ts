@@ -13,7 +13,8 @@ export async function holdLock(file: string): Promise<HeldLock> {
   });
   const reader = child.stdout.getReader();
   const { value } = await reader.read();
-  if (new TextDecoder().decode(value).trim() !== "held") throw new Error(`${file} could not be locked`);
+  if (new TextDecoder().decode(value).trim() !== "held")
+    throw new Error(`${file} could not be locked`);
   reader.releaseLock();
   return {
     async release() {

@@ -70,10 +70,16 @@ export function personIn(dir: string, root: string): TestRepo {
   const env = hermeticEnv(dir);
   const must = async (argv: string[], cwd: string): Promise<string> => {
     const result = await runAs(env, argv, cwd);
-    if (result.code !== 0) throw new Error(`${argv.join(" ")} in ${cwd}: ${result.code}\n${result.stderr}`);
+    if (result.code !== 0)
+      throw new Error(`${argv.join(" ")} in ${cwd}: ${result.code}\n${result.stderr}`);
     return result.stdout;
   };
-  const jjArgv = (args: readonly string[]): string[] => ["jj", "--no-pager", "--color=never", ...args];
+  const jjArgv = (args: readonly string[]): string[] => [
+    "jj",
+    "--no-pager",
+    "--color=never",
+    ...args,
+  ];
   const read = async (args: readonly string[]): Promise<string> =>
     (await must(jjArgv(["--ignore-working-copy", "--at-op=@", ...args]), root)).trim();
   return {

@@ -6,17 +6,19 @@ import { join } from "node:path";
 const ROOT = join(import.meta.dir, "../..");
 const made = new Set<string>();
 
-// The safety net for a test file that forgot, or that ended in the middle.
+// For scripts. Under `bun test` (1.4.5) exit handlers do not run: a test file says `afterAll(removeTempDirs)`.
 process.on("exit", removeTempDirs);
 
-/** A fresh folder, absolute and without symlinks in its path. Removed by `removeTempDirs`, at the latest at exit. */
+/** A fresh folder, absolute and without symlinks in its path. Removed by `removeTempDirs`. */
 export function tempDir(label = ""): string {
-  const dir = mkdtempSync(join(realpathSync(tmpdir()), `kiki-test-${label === "" ? "" : `${label}-`}`));
+  const dir = mkdtempSync(
+    join(realpathSync(tmpdir()), `kiki-test-${label === "" ? "" : `${label}-`}`),
+  );
   made.add(dir);
   return dir;
 }
 
-/** Removes every folder `tempDir` made in this process. Use as `afterAll(removeTempDirs)`. */
+/** Removes every folder `tempDir` made in this process. A test file that uses `tempDir` says `afterAll(removeTempDirs)`. */
 export function removeTempDirs(): void {
   for (const dir of made) {
     rmSync(dir, { recursive: true, force: true, maxRetries: 3 });
@@ -37,7 +39,10 @@ export function hermeticEnv(dir: string): Record<string, string> {
     writeFileSync(jjConfig, '[user]\nname = "Test Person"\nemail = "person@example.com"\n');
   }
   if (!existsSync(gitConfig)) {
-    writeFileSync(gitConfig, "[user]\n\tname = Test Person\n\temail = person@example.com\n[init]\n\tdefaultBranch = main\n");
+    writeFileSync(
+      gitConfig,
+      "[user]\n\tname = Test Person\n\temail = person@example.com\n[init]\n\tdefaultBranch = main\n",
+    );
   }
   const tools = [join(ROOT, ".tools/bin")].filter((folder) => existsSync(folder));
   return {

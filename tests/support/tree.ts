@@ -26,13 +26,20 @@ export function treeOf(root: string): Record<string, string> {
 }
 
 /** Paths that differ between two `treeOf` values. */
-export function treeChanges(before: Record<string, string>, after: Record<string, string>): string[] {
+export function treeChanges(
+  before: Record<string, string>,
+  after: Record<string, string>,
+): string[] {
   const paths = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...paths].filter((path) => before[path] !== after[path]).sort();
 }
 
 /** Copies a folder with every time and link as it is, so that jj takes the copy for the original. */
 export async function copyTree(from: string, to: string): Promise<void> {
-  const result = await runAs({ PATH: process.env["PATH"] ?? "/usr/bin:/bin" }, ["cp", "-a", from, to], "/");
+  const result = await runAs(
+    { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
+    ["cp", "-a", from, to],
+    "/",
+  );
   if (result.code !== 0) throw new Error(result.stderr);
 }

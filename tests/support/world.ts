@@ -2,7 +2,7 @@
  * A whole machine in a folder: real kiki binary, real jj, real tmux on a socket of its own, the scripted agent as
  * `claude`. Nothing of the machine's user is seen, nothing is left behind by `close`.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RepoSummary, ThreadState, ThreadSummary } from "../../src/rpc/contract/types.ts";
 import { makeRepo, runAs, type CommandResult, type TestRepo } from "./jj-repo.ts";
@@ -108,13 +108,12 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       await waitFor(() => !alive(pid), 10_000, `process ${pid} gone`);
     },
     async close() {
-      if (existsSync(join(stateDir, "kkd.pid"))) {
-        const pid = world.daemonPid();
-        await world.kk(["daemon", "stop"]);
-        if (alive(pid)) process.kill(pid, "SIGKILL");
-        await world.gone(pid);
-      }
+      // The agents first: a hook of theirs that finds no daemon would start one.
       await tmux.kill();
+      await world.kk(["daemon", "stop"]);
+      // One that was still waiting for the lock, or was killed and replaced in between.
+      for (const pid of processesIn(stateDir)) process.kill(pid, "SIGKILL");
+      await waitFor(() => processesIn(stateDir).length === 0, 10_000, `every kkd of ${stateDir} gone`);
       rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
@@ -126,6 +125,20 @@ export async function initialised(options: WorldOptions = {}): Promise<World> {
   const result = await world.kk(["init"]);
   if (result.code !== 0) throw new Error(`kk init: exit ${result.code}\n${result.stderr}`);
   return world;
+}
+
+/** Processes whose working folder is `folder`: a daemon's is its state folder. */
+function processesIn(folder: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return readlinkSync(`/proc/${pid}/cwd`) === folder && alive(pid);
+      } catch {
+        return false; // ended meanwhile, or not ours to look at
+      }
+    });
 }
 
 /** A question is on the screen when its last line ends like one. */

@@ -43,7 +43,8 @@ function openRepo(ctx: JjContext): JjRepo {
     operations: (head, limit) => reads.operations(ctx, head, limit),
     operationExists: (id) => Promise.resolve(reads.operationExists(ctx, id)),
     workspaces: (op) => reads.workspaces(ctx, op),
-    commits: (op, revset) => reads.commits(ctx, op, revset),
+    commits: (op, revset, workspaceRoot) =>
+      reads.commits(ctx, op, revset, workspaceRoot === undefined ? {} : { workspaceRoot }),
     existing: (op, ids) => reads.existing(ctx, op, ids),
     isAncestor: (op, ancestor, of) => reads.isAncestor(ctx, op, ancestor, of),
     bookmarks: (op) => reads.bookmarks(ctx, op),
@@ -63,6 +64,7 @@ function openRepo(ctx: JjContext): JjRepo {
     },
     addWorkspace: (input) => mutations.addWorkspace(ctx, input),
     forgetWorkspace: (name, token) => mutations.forgetWorkspace(ctx, name, token),
+    forgetWorktree: (path) => mutations.forgetWorktree(ctx, path),
     abandon: (commits, token) => mutations.abandon(ctx, commits, token),
     createBookmark: (name, commit, token) => mutations.createBookmark(ctx, name, commit, token),
     deleteBookmark: (name, token) => mutations.deleteBookmark(ctx, name, token),
@@ -72,4 +74,3 @@ function openRepo(ctx: JjContext): JjRepo {
     integrate: (op, token) => mutations.integrate(ctx, op, token),
   };
 }
-

@@ -88,7 +88,8 @@ export async function mutate(
     const pause = ctx.limits.lockBackoffMs[attempt];
     if (!isLockFailure(result) || pause === undefined) throw jjError(what, result);
     await ctx.clock.sleep(pause);
-    if (options.mayRepeat !== undefined && !(await options.mayRepeat())) throw jjError(what, result);
+    if (options.mayRepeat !== undefined && !(await options.mayRepeat()))
+      throw jjError(what, result);
   }
 }
 

@@ -42,7 +42,12 @@ const PATTERNS: readonly Pattern[] = [
 export function jjError(what: string, result: RunResult): KikiError {
   const line = errorLineOf(result.stderr);
   if (result.timedOut) {
-    return fail("failed", "jj-timeout", `jj could not ${what}: it did not finish in time`, "try again; `jj op log` shows what it was doing");
+    return fail(
+      "failed",
+      "jj-timeout",
+      `jj could not ${what}: it did not finish in time`,
+      "try again; `jj op log` shows what it was doing",
+    );
   }
   const known = PATTERNS.find(({ pattern }) => pattern.test(result.stderr));
   const ending = result.signal === null ? line : `ended by ${result.signal}`;
@@ -59,7 +64,7 @@ export function isLockFailure(result: RunResult): boolean {
 function errorLineOf(stderr: string): string {
   const lines = stderr.split("\n");
   const error = lines.find((line) => /^(?:Internal )?error: /i.test(line));
-  const cause = lines.find((line) => /^1: /.test(line));
+  const cause = lines.find((line) => line.startsWith("1: "));
   if (error === undefined) return firstLine(stderr) || "it said nothing";
   const text = error.replace(/^(?:Internal )?error: /i, "");
   return cause === undefined ? text : `${text}: ${cause.slice(3)}`;

@@ -24,7 +24,9 @@ export function isHeld(lockFile: string): boolean {
     // "1: FLOCK  ADVISORY  WRITE 1234 fe:01:5678 0 EOF"; the device is written differently from stat's, so only the
     // inode is compared: a false match merely says "busy" once.
     const pattern = new RegExp(`:${inode} `);
-    return readFileSync("/proc/locks", "utf8").split("\n").some((line) => pattern.test(line));
+    return readFileSync("/proc/locks", "utf8")
+      .split("\n")
+      .some((line) => pattern.test(line));
   } catch {
     return existsSync(lockFile);
   }

@@ -8,8 +8,9 @@ import { fail, KikiError } from "../../core/errors.ts";
 import type { CommitId, OpId } from "../../core/ids.ts";
 import type { StagedOperation } from "../../ports/jj.ts";
 import { listDir } from "../files.ts";
-import { mutate } from "./cli.ts";
+import { gitOutput, mutate } from "./cli.ts";
 import type { JjContext } from "./context.ts";
+import { gitStore } from "./locate.ts";
 import { heads, operations } from "./reads.ts";
 import { checkVersions } from "./versions.ts";
 
@@ -33,10 +34,14 @@ export async function addWorkspace(ctx: JjContext, input: NewWorkspace): Promise
   // An old git makes jj fail half-way, with a folder left behind.
   if (ctx.location.colocated) await checkVersions(ctx.env);
   const args = [
-    ...["workspace", "add", ctx.location.colocated ? "--colocate" : "--no-colocate"],
+    "workspace",
+    "add",
+    ctx.location.colocated ? "--colocate" : "--no-colocate",
     // "copy", the default, would take the neutral folder's, which nobody chose.
     "--sparse-patterns=full",
-    ...[`--name=${input.name}`, `--revision=${input.base}`, `--message=${input.description}`],
+    `--name=${input.name}`,
+    `--revision=${input.base}`,
+    `--message=${input.description}`,
     input.path,
   ];
   try {
@@ -44,8 +49,14 @@ export async function addWorkspace(ctx: JjContext, input: NewWorkspace): Promise
       mayRepeat: async () => !exists(input.path) && !(await hasLanded(ctx, input.token)),
     });
   } catch (error) {
-    if (!ctx.location.colocated || !(error instanceof KikiError) || error.code !== "jj-failed") throw error;
-    throw fail("failed", "jj-colocate-refused", `${error.message} (as a git worktree, because the repository is colocated)`, "`git worktree list` and `git worktree prune` in the repository may help");
+    if (!ctx.location.colocated || !(error instanceof KikiError) || error.code !== "jj-failed")
+      throw error;
+    throw fail(
+      "failed",
+      "jj-colocate-refused",
+      `${error.message} (as a git worktree, because the repository is colocated)`,
+      "`git worktree list` and `git worktree prune` in the repository may help",
+    );
   }
 }
 
@@ -55,8 +66,24 @@ export async function forgetWorkspace(ctx: JjContext, name: string, token: strin
   await mutate(ctx, token, `forget workspace ${name}`, args);
 }
 
+/**
+ * jj 0.46 makes a git worktree with a colocated workspace and leaves it in git's list when it forgets it. Not `git
+ * worktree prune`: that would drop every worktree whose folder is away, a person's on an unmounted disk as well.
+ */
+export async function forgetWorktree(ctx: JjContext, path: string): Promise<void> {
+  const gitDir = ctx.location.colocated ? gitStore(ctx.location.repoDir) : null;
+  if (gitDir === null || exists(path)) return;
+  const list = await gitOutput(ctx, gitDir, ["worktree", "list", "--porcelain", "-z"]);
+  if (!list.toString("utf8").split("\0").includes(`worktree ${path}`)) return;
+  await gitOutput(ctx, gitDir, ["worktree", "remove", "--force", path]);
+}
+
 /** Abandons exactly these commits; their descendants are rebased by jj. */
-export async function abandon(ctx: JjContext, ids: readonly CommitId[], token: string): Promise<void> {
+export async function abandon(
+  ctx: JjContext,
+  ids: readonly CommitId[],
+  token: string,
+): Promise<void> {
   if (ids.length === 0) return;
   const args = ["--ignore-working-copy", "abandon", ids.join("|")];
   await mutate(ctx, token, "abandon revisions", args);
@@ -82,7 +109,11 @@ export async function deleteBookmark(ctx: JjContext, name: string, token: string
 }
 
 /** Records the files of a fresh workspace in its `@`. In a colocated workspace git's commits come in too. */
-export async function snapshot(ctx: JjContext, workspaceRoot: string, token: string): Promise<void> {
+export async function snapshot(
+  ctx: JjContext,
+  workspaceRoot: string,
+  token: string,
+): Promise<void> {
   await mutate(ctx, token, "record the files of a workspace", ["util", "snapshot"], {
     folder: workspaceRoot,
   });
@@ -92,7 +123,11 @@ export async function snapshot(ctx: JjContext, workspaceRoot: string, token: str
  * Brings the files of a stale workspace to what jj records. Exit code 0 in every case, also when it moved
  * unsnapshotted edits into a divergent commit: the caller probes before and after.
  */
-export async function updateStale(ctx: JjContext, workspaceRoot: string, token: string): Promise<void> {
+export async function updateStale(
+  ctx: JjContext,
+  workspaceRoot: string,
+  token: string,
+): Promise<void> {
   await mutate(ctx, token, "update a stale workspace", ["workspace", "update-stale"], {
     folder: workspaceRoot,
   });
@@ -112,13 +147,22 @@ export interface StageRebase {
  */
 export async function stageRebase(ctx: JjContext, input: StageRebase): Promise<StagedOperation> {
   const result = await mutate(ctx, input.token, "rebase a thread's revisions", [
-    ...["--at-op", input.at, "--no-integrate-operation"],
+    "--at-op",
+    input.at,
+    "--no-integrate-operation",
     // Without it jj abandons divergent commits that the destination already has.
-    ...["rebase", "--keep-divergent", `--revision=${input.chain.join("|")}`, `--onto=${input.onto}`],
+    "rebase",
+    "--keep-divergent",
+    `--revision=${input.chain.join("|")}`,
+    `--onto=${input.onto}`,
   ]);
   const prefix = /requested: ([0-9a-f]{12,})/.exec(result.stderr)?.[1];
   if (prefix === undefined) {
-    throw fail("failed", "jj-nothing-staged", "jj staged no operation: the revisions are already in place");
+    throw fail(
+      "failed",
+      "jj-nothing-staged",
+      "jj staged no operation: the revisions are already in place",
+    );
   }
   return { id: fullOperationId(ctx, prefix), notes: result.stderr.trim() };
 }
@@ -126,15 +170,24 @@ export async function stageRebase(ctx: JjContext, input: StageRebase): Promise<S
 /** Publishes a staged operation. No compare-and-swap: jj merges it with whatever else has landed. */
 export async function integrate(ctx: JjContext, op: OpId, token: string): Promise<void> {
   await mutate(ctx, token, "publish a staged operation", [
-    ...["--ignore-working-copy", "op", "integrate", op],
+    "--ignore-working-copy",
+    "op",
+    "integrate",
+    op,
   ]);
 }
 
 function fullOperationId(ctx: JjContext, prefix: string): OpId {
-  const ids = listDir(join(ctx.location.repoDir, "op_store/operations")).filter((id) => id.startsWith(prefix));
+  const ids = listDir(join(ctx.location.repoDir, "op_store/operations")).filter((id) =>
+    id.startsWith(prefix),
+  );
   const [id] = ids;
   if (id === undefined || ids.length > 1) {
-    throw fail("failed", "jj-op-missing", `the staged operation ${prefix} names ${ids.length} operations`);
+    throw fail(
+      "failed",
+      "jj-op-missing",
+      `the staged operation ${prefix} names ${ids.length} operations`,
+    );
   }
   return id;
 }
@@ -150,10 +203,20 @@ async function hasLanded(ctx: JjContext, token: string): Promise<boolean> {
 
 function checkPlace(path: string): void {
   if (exists(path)) {
-    throw fail("failed", "workspace-path-exists", `${path} already exists`, "move it away, or choose another name");
+    throw fail(
+      "failed",
+      "workspace-path-exists",
+      `${path} already exists`,
+      "move it away, or choose another name",
+    );
   }
   if (!existsSync(dirname(path))) {
-    throw fail("failed", "workspace-parent-missing", `${dirname(path)} does not exist, so ${basename(path)} cannot be made there`, `mkdir -p ${dirname(path)}`);
+    throw fail(
+      "failed",
+      "workspace-parent-missing",
+      `${dirname(path)} does not exist, so ${basename(path)} cannot be made there`,
+      `mkdir -p ${dirname(path)}`,
+    );
   }
 }
 

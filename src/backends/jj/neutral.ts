@@ -3,7 +3,7 @@
  * `-R`, there is nothing in it to snapshot, and no trace of it in the person's `jj log` or `jj workspace list`.
  * From it a mutation neither snapshots nor exports into anybody's files, and cannot move a git HEAD.
  */
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, realpathSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fail } from "../../core/errors.ts";
 import { ensureDir, listDir } from "../files.ts";
@@ -26,15 +26,25 @@ export async function ensureNeutral(ctx: JjContext, token: string): Promise<void
       token,
       "make its own folder",
       [
-        ...["workspace", "add", "--no-colocate", "--sparse-patterns=full"],
-        ...["--name", name, "--revision", "root()", ctx.neutral],
+        "workspace",
+        "add",
+        "--no-colocate",
+        "--sparse-patterns=full",
+        "--name",
+        name,
+        "--revision",
+        "root()",
+        ctx.neutral,
       ],
       { folder: ctx.location.repoRoot },
     );
   }
   for (const name of await recordedNames(ctx)) {
     await mutate(ctx, token, `forget workspace ${name}`, [
-      ...["--ignore-working-copy", "workspace", "forget", name],
+      "--ignore-working-copy",
+      "workspace",
+      "forget",
+      name,
     ]);
   }
 }
@@ -49,9 +59,11 @@ function isUsable(ctx: JjContext): boolean {
 /** Names under which some current view still records the folder: none, except after a crash. */
 async function recordedNames(ctx: JjContext): Promise<string[]> {
   const names = new Set<string>();
+  // jj records resolved paths; kiki's state folder may be reached through a symlink.
+  const folder = realpathSync(ctx.neutral);
   for (const head of await heads(ctx)) {
     for (const { workspace, root } of await workspaces(ctx, head)) {
-      if (root === ctx.neutral) names.add(workspace);
+      if (root === folder) names.add(workspace);
     }
   }
   return [...names];
@@ -61,7 +73,12 @@ async function recordedNames(ctx: JjContext): Promise<string[]> {
 function clear(ctx: JjContext): void {
   const foreign = listDir(ctx.neutral).filter((name) => name !== ".jj");
   if (foreign.length > 0) {
-    throw fail("failed", "jj-neutral", `${ctx.neutral} holds files that are not kiki's: ${foreign.join(", ")}`, "move them away, then try again");
+    throw fail(
+      "failed",
+      "jj-neutral",
+      `${ctx.neutral} holds files that are not kiki's: ${foreign.join(", ")}`,
+      "move them away, then try again",
+    );
   }
   rmSync(ctx.neutral, { recursive: true, force: true });
 }

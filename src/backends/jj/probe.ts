@@ -3,8 +3,7 @@
  * and without taking a lock. It says less rather than more: what is not proved is `Unknown`, with the reason.
  */
 import { createHash } from "node:crypto";
-import { realpathSync } from "node:fs";
-import { lstatSync } from "node:fs";
+import { lstatSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { errorLine } from "../../core/errors.ts";
 import { short, type CommitId, type OpId } from "../../core/ids.ts";
@@ -44,10 +43,16 @@ export function createProber(ctx: JjContext): Prober {
   return {
     async probe(workspaceRoot, workspace, op) {
       for (let attempt = 1; ; attempt += 1) {
-        const seen: Seen = { checkout: null, checkoutBytes: null, stateBytes: null, recorded: null };
+        const seen: Seen = {
+          checkout: null,
+          checkoutBytes: null,
+          stateBytes: null,
+          recorded: null,
+        };
         try {
           const gitDir = gitStore(ctx.location.repoDir);
-          if (gitDir === null) throw new Unproved("unreadable", "the repository's git store is missing");
+          if (gitDir === null)
+            throw new Unproved("unreadable", "the repository's git store is missing");
           trees ??= new GitTrees(ctx, gitDir);
           const root = realRoot(workspaceRoot);
           return await probeOnce({ ctx, ops, trees, gitDir, root, workspace, op }, seen);
@@ -106,7 +111,11 @@ async function probeOnce(t: Target, seen: Seen): Promise<WorkspaceProbe> {
   const state: ProbeState = `${fresh ? "Fresh" : "Stale"}${lines.length === 0 ? "Clean" : "Dirty"}`;
   return {
     state,
-    fingerprint: fingerprint(seen, state, lines.map(({ shown, hash }) => `${shown}\0${hash}`)),
+    fingerprint: fingerprint(
+      seen,
+      state,
+      lines.map(({ shown, hash }) => `${shown}\0${hash}`),
+    ),
     checkoutOp: copy.checkoutOp,
     recordedCommit: recorded,
     changed: lines.map(({ shown }) => shown),
@@ -136,14 +145,18 @@ function readWorkingCopy(t: Target, seen: Seen): WorkingCopy {
   const checkout = parseCheckout(seen.checkoutBytes);
   seen.checkout = checkout;
   if (checkout.workspace !== t.workspace) {
-    throw new Unproved("unreadable", `the folder is workspace ${checkout.workspace}, not ${t.workspace}`);
+    throw new Unproved(
+      "unreadable",
+      `the folder is workspace ${checkout.workspace}, not ${t.workspace}`,
+    );
   }
   const state = parseTreeState(seen.stateBytes);
   if (state.sparse.length !== 1 || state.sparse[0] !== "") {
     throw new Unproved("unsupported", "a sparse working copy");
   }
   const submodule = state.files.find((file) => file.type === FILE_SUBMODULE);
-  if (submodule !== undefined) throw new Unproved("unsupported", `the git submodule ${submodule.path}`);
+  if (submodule !== undefined)
+    throw new Unproved("unsupported", `the git submodule ${submodule.path}`);
   return {
     root: t.root,
     gitDir: t.gitDir,
@@ -160,7 +173,8 @@ function readWorkingCopy(t: Target, seen: Seen): WorkingCopy {
 async function currentView(
   t: Target,
 ): Promise<{ head: OpId; view: StoredView; recorded: CommitId }> {
-  if (!t.ops.isKnownType()) throw new Unproved("unsupported", "an operation store of an unknown type");
+  if (!t.ops.isKnownType())
+    throw new Unproved("unsupported", "an operation store of an unknown type");
   const current = await heads(t.ctx);
   const [head] = current;
   if (head === undefined || current.length > 1) {
@@ -169,10 +183,14 @@ async function currentView(
   const view = t.ops.view(head);
   const asked = head === t.op ? view : t.ops.view(t.op);
   if (view === null || asked === null) {
-    throw new Unproved("operation-lost", `operation ${short(view === null ? head : t.op)} is not in the store`);
+    throw new Unproved(
+      "operation-lost",
+      `operation ${short(view === null ? head : t.op)} is not in the store`,
+    );
   }
   const recorded = view.workspaces.get(t.workspace);
-  if (recorded === undefined) throw new Unproved("forgotten", "jj records no such workspace any more");
+  if (recorded === undefined)
+    throw new Unproved("forgotten", "jj records no such workspace any more");
   if (asked.workspaces.get(t.workspace) !== recorded) {
     throw new Unproved("busy", `the workspace has another @ since operation ${short(t.op)}`);
   }
@@ -183,7 +201,10 @@ async function currentView(
 function recordedAtCheckout(t: Target, checkoutOp: OpId, head: OpId): CommitId {
   const view = t.ops.view(checkoutOp);
   if (view === null) {
-    throw new Unproved("operation-lost", `operation ${short(checkoutOp)}, which the files are from, is gone`);
+    throw new Unproved(
+      "operation-lost",
+      `operation ${short(checkoutOp)}, which the files are from, is gone`,
+    );
   }
   if (checkoutOp !== head && !t.ops.isAncestor(checkoutOp, head)) {
     throw new Unproved(
@@ -204,7 +225,10 @@ async function provedSettings(t: Target): Promise<{ maxNewFileBytes: number }> {
   return settings;
 }
 
-async function commitsOf(t: Target, ids: [CommitId, CommitId]): Promise<[StoredCommit, StoredCommit]> {
+async function commitsOf(
+  t: Target,
+  ids: [CommitId, CommitId],
+): Promise<[StoredCommit, StoredCommit]> {
   const [target, base] = await t.trees.commits(ids);
   return [target!, base!];
 }
@@ -279,7 +303,11 @@ async function checkUnchanged(
 function fingerprint(seen: Seen, state: string, inventory: readonly string[]): string {
   const hash = createHash("sha256");
   for (const bytes of [seen.checkoutBytes, seen.stateBytes]) {
-    hash.update(createHash("sha256").update(bytes ?? "missing").digest());
+    hash.update(
+      createHash("sha256")
+        .update(bytes ?? "missing")
+        .digest(),
+    );
   }
   hash.update(JSON.stringify([seen.recorded, state, inventory]));
   return hash.digest("hex");
@@ -310,7 +338,7 @@ function realRoot(workspaceRoot: string): string {
 async function settleAll<T extends readonly unknown[]>(
   parts: readonly [...{ [K in keyof T]: Promise<T[K]> }],
 ): Promise<T> {
-  const results = await Promise.allSettled(parts);
+  const results = await Promise.allSettled(parts as readonly Promise<unknown>[]);
   for (const result of results) {
     if (result.status === "rejected") throw result.reason;
   }

@@ -158,7 +158,7 @@ function* fields(bytes: Uint8Array): Generator<Field> {
     // Plain numbers up to 2^49: a tree state has several varints per file.
     let value = 0;
     let factor = 1;
-    for (const start = at; ; ) {
+    for (const start = at; ;) {
       const byte = bytes[at];
       if (byte === undefined) throw new Error("protobuf: cut short");
       at += 1;

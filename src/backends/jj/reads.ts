@@ -45,14 +45,22 @@ export async function heads(ctx: JjContext): Promise<OpId[]> {
     if (ids.length === 1) return ids;
     if (listing === HEADS_LISTINGS) {
       if (ids.length > 0) return ids;
-      throw fail("failed", "jj-no-heads", `no operation head in ${folder}: the repository is gone or damaged`);
+      throw fail(
+        "failed",
+        "jj-no-heads",
+        `no operation head in ${folder}: the repository is gone or damaged`,
+      );
     }
     await ctx.clock.sleep(HEADS_SETTLE_MS);
   }
 }
 
 /** Newest first, every parent named. */
-export async function operations(ctx: JjContext, head: OpId, limit: number): Promise<JjOperation[]> {
+export async function operations(
+  ctx: JjContext,
+  head: OpId,
+  limit: number,
+): Promise<JjOperation[]> {
   const args = ["op", "log", "--no-graph", "-n", String(limit), "-T", OPERATION_TEMPLATE];
   return parseOperations(await read(ctx, head, "read the operation log", args));
 }
@@ -115,17 +123,31 @@ export async function changedPaths(
   return parseChanges(await read(ctx, op, "compare two commits", args));
 }
 
-export async function conflictedPaths(ctx: JjContext, op: OpId, commit: CommitId): Promise<string[]> {
+export async function conflictedPaths(
+  ctx: JjContext,
+  op: OpId,
+  commit: CommitId,
+): Promise<string[]> {
   const args = ["log", "--no-graph", "-r", commit, "-T", CONFLICTS_TEMPLATE];
   return parsePaths(await read(ctx, op, "list conflicts", args));
 }
 
-export async function diff(ctx: JjContext, op: OpId, from: CommitId, to: CommitId): Promise<string> {
+export async function diff(
+  ctx: JjContext,
+  op: OpId,
+  from: CommitId,
+  to: CommitId,
+): Promise<string> {
   const args = ["diff", "--git", "--from", from, "--to", to];
   return read(ctx, op, "show a diff", args, { cutAtBytes: MAX_DIFF_BYTES });
 }
 
-export async function diffStat(ctx: JjContext, op: OpId, from: CommitId, to: CommitId): Promise<string> {
+export async function diffStat(
+  ctx: JjContext,
+  op: OpId,
+  from: CommitId,
+  to: CommitId,
+): Promise<string> {
   const args = ["diff", "--stat", "--from", from, "--to", to];
   return read(ctx, op, "show a diffstat", args, { cutAtBytes: MAX_DIFF_BYTES });
 }

@@ -36,8 +36,16 @@ export async function snapshotSettings(
 ): Promise<SnapshotSettings | { unproved: string }> {
   const result = await run({
     argv: [
-      ...["jj", ...FIXED, "--ignore-working-copy", "-R", workspaceRoot],
-      ...["config", "list", "--include-defaults", "-T", 'name ++ "\\t" ++ json(value) ++ "\\n"'],
+      "jj",
+      ...FIXED,
+      "--ignore-working-copy",
+      "-R",
+      workspaceRoot,
+      "config",
+      "list",
+      "--include-defaults",
+      "-T",
+      'name ++ "\\t" ++ json(value) ++ "\\n"',
     ],
     cwd: workspaceRoot,
     env: ctx.env,
@@ -48,7 +56,8 @@ export async function snapshotSettings(
   for (const line of result.stdout.toString("utf8").split("\n")) {
     const tab = line.indexOf("\t");
     const name = line.slice(0, tab);
-    if (name in PROVED || name === MAX_NEW_FILE) settings.set(name, JSON.parse(line.slice(tab + 1)));
+    if (name in PROVED || name === MAX_NEW_FILE)
+      settings.set(name, JSON.parse(line.slice(tab + 1)));
   }
   for (const [name, proved] of Object.entries(PROVED)) {
     const value = settings.get(name);

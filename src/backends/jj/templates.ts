@@ -103,7 +103,11 @@ function jsonLines(text: string): unknown[] {
       try {
         return JSON.parse(line) as unknown;
       } catch (error) {
-        throw fail("failed", "jj-output", `jj printed something unexpected: ${line.slice(0, 80)} (${String(error)})`);
+        throw fail(
+          "failed",
+          "jj-output",
+          `jj printed something unexpected: ${line.slice(0, 80)} (${String(error)})`,
+        );
       }
     });
 }

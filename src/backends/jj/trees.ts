@@ -1,5 +1,6 @@
 /** Commits and trees from the git store, read with git; all immutable, so commits are kept. */
 import type { CommitId } from "../../core/ids.ts";
+import { ROOT_COMMIT } from "../../core/revset.ts";
 import { gitOutput } from "./cli.ts";
 import type { JjContext } from "./context.ts";
 
@@ -22,8 +23,6 @@ export interface TreeEntry {
 export type TreeListing = Map<string, TreeEntry>;
 
 const MAX_KEPT = 2_000;
-/** jj's root commit is virtual: git has no such object. */
-const ROOT_COMMIT = "0".repeat(40);
 const EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 export class GitTrees {
@@ -46,6 +45,7 @@ export class GitTrees {
       for (const [id, body] of batchObjects(output)) this.#commits.set(id, parseCommit(body));
     }
     return ids.map((id) => {
+      // jj's root commit is virtual: git has no such object.
       if (id === ROOT_COMMIT) return { trees: [EMPTY_TREE], labels: [], parents: [] };
       const commit = this.#commits.get(id);
       if (commit === undefined) throw new Error(`commit ${id} is not in the git store`);
@@ -96,10 +96,11 @@ export function resolveEntry(
 
 /** `<id> <type> <size>\n<bytes>\n` for each object, or `<id> missing\n`. */
 function* batchObjects(output: Buffer): Generator<[id: string, body: string]> {
-  for (let at = 0; at < output.length; ) {
+  for (let at = 0; at < output.length;) {
     const end = output.indexOf(0x0a, at);
     const [id = "", type, size] = output.subarray(at, end).toString("latin1").split(" ");
-    if (type !== "commit" || size === undefined) throw new Error(`${id} is no commit in the git store`);
+    if (type !== "commit" || size === undefined)
+      throw new Error(`${id} is no commit in the git store`);
     const from = end + 1;
     yield [id, output.subarray(from, from + Number(size)).toString("utf8")];
     at = from + Number(size) + 1;
@@ -111,7 +112,9 @@ function parseCommit(body: string): StoredCommit {
   // A header's further lines begin with one space.
   const headers = (blank < 0 ? body : body.slice(0, blank)).split(/\n(?! )/);
   const values = (name: string): string[] =>
-    headers.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
+    headers
+      .filter((line) => line.startsWith(`${name} `))
+      .map((line) => line.slice(name.length + 1));
   const [conflict] = values("jj:trees");
   const [labels] = values("jj:conflict-labels");
   return {

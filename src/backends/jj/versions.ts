@@ -10,14 +10,26 @@ export const MIN_GIT = "2.42.0";
 const VERSION_TIMEOUT_MS = 10_000;
 
 /** Throws KikiError `jj-missing`, `jj-too-old`, `git-missing` or `git-too-old`, each with its remedy. */
-export async function checkVersions(env: Record<string, string>): Promise<{ jj: string; git: string }> {
+export async function checkVersions(
+  env: Record<string, string>,
+): Promise<{ jj: string; git: string }> {
   const jj = await installed("jj", env, "https://docs.jj-vcs.dev/latest/install-and-setup/");
   if (isOlder(jj, MIN_JJ)) {
-    throw fail("failed", "jj-too-old", `jj ${jj} is too old: kiki needs ${MIN_JJ} or newer`, `upgrade jj to ${MIN_JJ}`);
+    throw fail(
+      "failed",
+      "jj-too-old",
+      `jj ${jj} is too old: kiki needs ${MIN_JJ} or newer`,
+      `upgrade jj to ${MIN_JJ}`,
+    );
   }
   const git = await installed("git", env, "https://git-scm.com/downloads");
   if (isOlder(git, MIN_GIT)) {
-    throw fail("failed", "git-too-old", `git ${git} is too old: jj ${jj} needs ${MIN_GIT} or newer`, `upgrade git to ${MIN_GIT}`);
+    throw fail(
+      "failed",
+      "git-too-old",
+      `git ${git} is too old: jj ${jj} needs ${MIN_GIT} or newer`,
+      `upgrade git to ${MIN_GIT}`,
+    );
   }
   return { jj, git };
 }
@@ -33,7 +45,11 @@ export function isOlder(version: string, minimum: string): boolean {
   return false;
 }
 
-async function installed(name: "jj" | "git", env: Record<string, string>, where: string): Promise<string> {
+async function installed(
+  name: "jj" | "git",
+  env: Record<string, string>,
+  where: string,
+): Promise<string> {
   let output: string;
   try {
     const result = await run({

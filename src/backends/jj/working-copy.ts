@@ -74,7 +74,10 @@ export async function trackedDifferences(
 function isClean(stat: BigIntStats, type: number, file: FileState, stateMtime: number): boolean {
   const mtime = Number(stat.mtimeNs / 1_000_000n);
   return (
-    type === file.type && mtime === file.mtime && Number(stat.size) === file.size && mtime < stateMtime
+    type === file.type &&
+    mtime === file.mtime &&
+    Number(stat.size) === file.size &&
+    mtime < stateMtime
   );
 }
 
@@ -86,7 +89,8 @@ async function compare(
 ): Promise<Difference | null> {
   const path = join(copy.root, file.path);
   const stat = lstatSync(path, { throwIfNoEntry: false });
-  if (stat === undefined) throw new Unproved("busy", `${file.path} vanished while it was looked at`);
+  if (stat === undefined)
+    throw new Unproved("busy", `${file.path} vanished while it was looked at`);
   const { blob, sha256 } = contentHash(path, stat);
   const changed: Difference = { letter: "M", path: file.path, hash: sha256 };
   const type = typeOf(stat);
@@ -118,8 +122,16 @@ export async function newFiles(
     copy.gitDir,
     [
       `--work-tree=${copy.root}`,
-      ...["-c", "core.untrackedCache=false", "-c", "core.fsmonitor=false"],
-      ...["ls-files", "--others", "--exclude-standard", "-x", "/.jj", "-z"],
+      "-c",
+      "core.untrackedCache=false",
+      "-c",
+      "core.fsmonitor=false",
+      "ls-files",
+      "--others",
+      "--exclude-standard",
+      "-x",
+      "/.jj",
+      "-z",
     ],
     // With an index that does not exist every file that is not ignored is an "other" one.
     { cwd: copy.root, env: { GIT_INDEX_FILE: join(copy.gitDir, "kiki-no-such-index") } },
@@ -252,7 +264,7 @@ function typeOf(stat: {
 }
 
 function* splitAtZero(bytes: Buffer): Generator<Buffer> {
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const end = bytes.indexOf(0, at);
     const stop = end < 0 ? bytes.length : end;
     if (stop > at) yield bytes.subarray(at, stop);

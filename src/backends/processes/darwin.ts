@@ -40,8 +40,9 @@ function rows(selection: readonly string[]): Row[] {
 
 /** `pid ppid stat Www Mmm dd hh:mm:ss yyyy command…`; null for an empty line or a process that has ended. */
 export function parsePsLine(line: string): Row | null {
-  const match =
-    /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\w{3}\s+\w{3}\s+\d+\s+[\d:]{8}\s+\d{4})\s?(.*)$/.exec(line);
+  const match = /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\w{3}\s+\w{3}\s+\d+\s+[\d:]{8}\s+\d{4})\s?(.*)$/.exec(
+    line,
+  );
   if (match === null || match[3]!.startsWith("Z")) return null;
   return {
     identity: { pid: Number(match[1]), startTime: match[4]!.replace(/\s+/g, " ") },

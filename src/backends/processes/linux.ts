@@ -41,7 +41,8 @@ function statOf(pid: number): Stat | null {
   const rest = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const [state, parent] = rest;
   const startTime = rest[19]; // field 22
-  if (parent === undefined || startTime === undefined || state === "Z" || state === "X") return null;
+  if (parent === undefined || startTime === undefined || state === "Z" || state === "X")
+    return null;
   return { parent: Number(parent), startTime };
 }
 

@@ -1,6 +1,6 @@
 /** Threads: planning and creating them, and everything a person may read of them. */
 import type { Caller } from "../../authority/authenticate.ts";
-import { fail, type KikiError } from "../../core/errors.ts";
+import { errorLine, fail, type KikiError } from "../../core/errors.ts";
 import type { Input, Output } from "../../rpc/contract/methods.ts";
 import type { ThreadSummary } from "../../rpc/contract/types.ts";
 import type { Handlers, RpcContext } from "../../rpc/server.ts";
@@ -19,6 +19,9 @@ type ThreadMethod =
   | "GetLifecycleOperation"
   | "GetStatusBody"
   | "EnsurePanes";
+
+/** A read waits this long for jj's newest operations before it answers with what is known. */
+const MAX_CATCH_UP_MS = 1_500;
 
 export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMethod> {
   const descriptions = new Descriptions();
@@ -40,11 +43,13 @@ export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMet
     },
     async RepoThreadSummaries({ repo: ref, closed }) {
       const repos = ref === null ? openRepos(daemon) : [await resolveRepo(daemon, ref)];
+      await Promise.all(repos.map((repo) => caughtUp(daemon, repo)));
       const threads = await Promise.all(repos.map((r) => summariesOf(r, descriptions, closed)));
       return { threads: threads.flat() };
     },
     async GetThreadState(ref) {
       const { repo, thread } = await resolveThreadRef(daemon, ref);
+      await caughtUp(daemon, repo);
       const state = await stateOf(repo, descriptions, thread.threadId);
       if (state === null) throw goneThread(thread.threadId);
       return state;
@@ -126,6 +131,14 @@ async function ensurePanes(daemon: Daemon, summary: ThreadSummary): Promise<Outp
     (s) => s.id === id && s.tags["@kiki_thread"] === threadId,
   );
   return { attach: sessionAlive ? tmux.attachCommand(id, false) : [], sessionAlive, summary };
+}
+
+/** What was just done in jj is shown, not what a debounce ago was true. A slow jj costs a bounded wait, no more. */
+async function caughtUp(daemon: Daemon, repo: RepoRuntime): Promise<void> {
+  const read = repo.cascade.refreshToFrontier().catch((error: unknown) => {
+    daemon.log.warn(`reading operations of ${repo.repoId} failed: ${errorLine(error)}`);
+  });
+  await Promise.race([read, daemon.world.clock.sleep(MAX_CATCH_UP_MS)]);
 }
 
 function goneThread(threadId: string): KikiError {

@@ -1,6 +1,14 @@
 /** What the probe cannot prove it calls `Unknown`, with the reason; and what its fingerprint notices. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { realClock } from "../../../src/backends/clock.ts";
 import { createJj, type JjOptions } from "../../../src/backends/jj/backend.ts";
@@ -21,7 +29,19 @@ let template: string;
 beforeAll(async () => {
   const repo = await makeRepo();
   await repo.jj(["describe", "--quiet", "-m", "parent"]);
-  await repo.jj(["workspace", "add", "--quiet", "--no-colocate", "--name", "child", "-r", "@", "-m", "child", join(repo.dir, "child")]);
+  await repo.jj([
+    "workspace",
+    "add",
+    "--quiet",
+    "--no-colocate",
+    "--name",
+    "child",
+    "-r",
+    "@",
+    "-m",
+    "child",
+    join(repo.dir, "child"),
+  ]);
   template = repo.dir;
 }, TIMEOUT_MS);
 afterAll(removeTempDirs);
@@ -44,7 +64,11 @@ async function probe(s: Scene, options: ProbeOptions = {}): Promise<WorkspacePro
   return repo.probe(s.child, workspace, op ?? (await repo.heads())[0]!);
 }
 
-const UNKNOWN: readonly { name: string; reason: RegExp; act: (s: Scene) => Promise<ProbeOptions | void> }[] = [
+const UNKNOWN: readonly {
+  name: string;
+  reason: RegExp;
+  act: (s: Scene) => Promise<ProbeOptions | void>;
+}[] = [
   {
     name: "two operation heads",
     reason: /^heads: 2 concurrent operation heads/,
@@ -80,12 +104,17 @@ const UNKNOWN: readonly { name: string; reason: RegExp; act: (s: Scene) => Promi
   {
     name: "new files not tracked automatically",
     reason: /^unsupported: the setting snapshot\.auto-track = "none\(\)"/,
-    act: async (s) => void (await s.jj(["config", "set", "--repo", "snapshot.auto-track", "none()"])),
+    act: async (s) =>
+      void (await s.jj(["config", "set", "--repo", "snapshot.auto-track", "none()"])),
   },
   {
     name: "line endings converted",
     reason: /^unsupported: the setting working-copy\.eol-conversion/,
-    act: async (s) => void (await s.jj(["config", "set", "--workspace", "working-copy.eol-conversion", "input"], s.child)),
+    act: async (s) =>
+      void (await s.jj(
+        ["config", "set", "--workspace", "working-copy.eol-conversion", "input"],
+        s.child,
+      )),
   },
   {
     name: "configuration that does not parse",
@@ -127,7 +156,8 @@ const UNKNOWN: readonly { name: string; reason: RegExp; act: (s: Scene) => Promi
   {
     name: "tree state cut short",
     reason: /^unreadable: protobuf: cut short/,
-    act: async (s) => writeFileSync(join(s.child, ".jj/working_copy/tree_state"), Buffer.from([0x12, 0x7f, 0x0a])),
+    act: async (s) =>
+      writeFileSync(join(s.child, ".jj/working_copy/tree_state"), Buffer.from([0x12, 0x7f, 0x0a])),
   },
   {
     name: "tree state missing",
@@ -169,114 +199,170 @@ async function mktree(s: Scene, store: string, entry: string): Promise<string> {
 
 describe("probe, unprovable", () => {
   for (const { name, reason, act } of UNKNOWN) {
-    test.concurrent(`probe: ${name} → Unknown, nothing written`, async () => {
-      const s = await scene();
-      const options = (await act(s)) ?? {};
-      const before = treeOf(s.dir);
-      const answer = await probe(s, options);
-      expect(treeChanges(before, treeOf(s.dir))).toEqual([]);
-      expect(answer).toMatchObject({ state: "Unknown", changed: [] });
-      expect(answer.reason).toMatch(reason);
-    }, TIMEOUT_MS);
+    test.concurrent(
+      `probe: ${name} → Unknown, nothing written`,
+      async () => {
+        const s = await scene();
+        const options = (await act(s)) ?? {};
+        const before = treeOf(s.dir);
+        const answer = await probe(s, options);
+        expect(treeChanges(before, treeOf(s.dir))).toEqual([]);
+        expect(answer).toMatchObject({ state: "Unknown", changed: [] });
+        expect(answer.reason).toMatch(reason);
+      },
+      TIMEOUT_MS,
+    );
   }
 
-  test.concurrent("probe: pinned operation older, @ unchanged since → answers", async () => {
-    const s = await scene();
-    const op = await s.head();
-    await s.jj(["bookmark", "create", "--quiet", "elsewhere", "-r", "root()"]);
-    expect(await probe(s, { op })).toMatchObject({ state: "FreshClean" });
-  }, TIMEOUT_MS);
+  test.concurrent(
+    "probe: pinned operation older, @ unchanged since → answers",
+    async () => {
+      const s = await scene();
+      const op = await s.head();
+      await s.jj(["bookmark", "create", "--quiet", "elsewhere", "-r", "root()"]);
+      expect(await probe(s, { op })).toMatchObject({ state: "FreshClean" });
+    },
+    TIMEOUT_MS,
+  );
 });
 
 describe("probe, drift", () => {
-  test.concurrent("probe: a jj command holds the workspace, then lets go → answers after it", async () => {
-    const s = await scene();
-    const lock = await holdLock(join(s.child, ".jj/working_copy/working_copy.lock"));
-    let pauses = 0;
-    const clock = { ...realClock, sleep: async () => void ((pauses += 1), await lock.release()) };
-    expect(await probe(s, { clock })).toMatchObject({ state: "FreshClean" });
-    expect(pauses).toBe(1);
-  }, TIMEOUT_MS);
+  test.concurrent(
+    "probe: a jj command holds the workspace, then lets go → answers after it",
+    async () => {
+      const s = await scene();
+      const lock = await holdLock(join(s.child, ".jj/working_copy/working_copy.lock"));
+      let pauses = 0;
+      const clock = {
+        ...realClock,
+        sleep: () => {
+          pauses += 1;
+          return lock.release();
+        },
+      };
+      expect(await probe(s, { clock })).toMatchObject({ state: "FreshClean" });
+      expect(pauses).toBe(1);
+    },
+    TIMEOUT_MS,
+  );
 
-  test.concurrent("probe: a jj command holds the workspace all the time → Unknown, busy", async () => {
-    const s = await scene();
-    const lock = await holdLock(join(s.child, ".jj/working_copy/working_copy.lock"));
-    const answer = await probe(s);
-    await lock.release();
-    expect(answer).toMatchObject({ state: "Unknown" });
-    expect(answer.reason).toMatch(/^busy: /);
-  }, TIMEOUT_MS);
+  test.concurrent(
+    "probe: a jj command holds the workspace all the time → Unknown, busy",
+    async () => {
+      const s = await scene();
+      const lock = await holdLock(join(s.child, ".jj/working_copy/working_copy.lock"));
+      const answer = await probe(s);
+      await lock.release();
+      expect(answer).toMatchObject({ state: "Unknown" });
+      expect(answer.reason).toMatch(/^busy: /);
+    },
+    TIMEOUT_MS,
+  );
 
-  test.concurrent("probe: lock file left by a killed jj → ignored", async () => {
-    const s = await scene();
-    writeFileSync(join(s.child, ".jj/working_copy/working_copy.lock"), "");
-    expect(await probe(s)).toMatchObject({ state: process.platform === "linux" ? "FreshClean" : "Unknown" });
-  }, TIMEOUT_MS);
+  test.concurrent(
+    "probe: lock file left by a killed jj → ignored",
+    async () => {
+      const s = await scene();
+      writeFileSync(join(s.child, ".jj/working_copy/working_copy.lock"), "");
+      expect(await probe(s)).toMatchObject({
+        state: process.platform === "linux" ? "FreshClean" : "Unknown",
+      });
+    },
+    TIMEOUT_MS,
+  );
 
   /** A `jj` first on PATH that does `meanwhile` in the child workspace whenever the probe starts one. */
   function meddle(s: Scene, meanwhile: string): Record<string, string> {
     const bin = join(s.dir, "bin");
     mkdirSync(bin);
     const real = Bun.which("jj", { PATH: s.env["PATH"]! })!;
-    writeFileSync(join(bin, "jj"), `#!/bin/sh\n( cd '${s.child}' && ${meanwhile} ) >/dev/null 2>&1\nexec '${real}' "$@"\n`, { mode: 0o755 });
+    writeFileSync(
+      join(bin, "jj"),
+      `#!/bin/sh\n( cd '${s.child}' && ${meanwhile} ) >/dev/null 2>&1\nexec '${real}' "$@"\n`,
+      { mode: 0o755 },
+    );
     return { ...s.env, PATH: `${bin}:${s.env["PATH"]!}`, REAL: real };
   }
 
-  test.concurrent("probe: the record of the files is renewed once meanwhile → looks again and answers", async () => {
-    const s = await scene();
-    // `jj st` notes the new time in tree_state, and makes no operation.
-    const later = new Date(Date.now() + 5_000);
-    utimesSync(join(s.child, "base.txt"), later, later);
-    const before = readFileSync(join(s.child, ".jj/working_copy/tree_state"));
-    const env = meddle(s, '"$REAL" st');
-    expect(await probe(s, { env })).toMatchObject({ state: "FreshClean", changed: [] });
-    expect(readFileSync(join(s.child, ".jj/working_copy/tree_state"))).not.toEqual(before);
-  }, TIMEOUT_MS);
+  test.concurrent(
+    "probe: the record of the files is renewed once meanwhile → looks again and answers",
+    async () => {
+      const s = await scene();
+      // `jj st` notes the new time in tree_state, and makes no operation.
+      const later = new Date(Date.now() + 5_000);
+      utimesSync(join(s.child, "base.txt"), later, later);
+      const before = readFileSync(join(s.child, ".jj/working_copy/tree_state"));
+      const env = meddle(s, '"$REAL" st');
+      expect(await probe(s, { env })).toMatchObject({ state: "FreshClean", changed: [] });
+      expect(readFileSync(join(s.child, ".jj/working_copy/tree_state"))).not.toEqual(before);
+    },
+    TIMEOUT_MS,
+  );
 
-  test.concurrent("probe: the agent commits again and again meanwhile → Unknown, busy", async () => {
-    const s = await scene();
-    const env = meddle(s, '"$REAL" new');
-    const answer = await probe(s, { env });
-    expect(answer.state).toBe("Unknown");
-    expect(answer.reason).toMatch(/^busy: /);
-  }, TIMEOUT_MS);
+  test.concurrent(
+    "probe: the agent commits again and again meanwhile → Unknown, busy",
+    async () => {
+      const s = await scene();
+      const env = meddle(s, '"$REAL" new');
+      const answer = await probe(s, { env });
+      expect(answer.state).toBe("Unknown");
+      expect(answer.reason).toMatch(/^busy: /);
+    },
+    TIMEOUT_MS,
+  );
 });
 
 describe("probe, fingerprint", () => {
-  test.concurrent("fingerprint: looked at twice → the same; any further edit → another", async () => {
-    const s = await scene();
-    const seen = [(await probe(s)).fingerprint];
-    const note = async (): Promise<void> => void seen.push((await probe(s)).fingerprint);
-    await note();
-    s.write("new", "1", s.child);
-    await note();
-    s.write("new", "2", s.child);
-    await note();
-    s.write("base.txt", "edited\n", s.child);
-    await note();
-    s.write("base.txt", "edited differently\n", s.child);
-    await note();
-    await s.jj(["describe", "--quiet", "-m", "reworded", "-r", "child@", "--ignore-working-copy"]);
-    await note();
-    expect(seen[1]).toBe(seen[0]!);
-    expect(new Set(seen).size).toBe(seen.length - 1);
-  }, TIMEOUT_MS);
+  test.concurrent(
+    "fingerprint: looked at twice → the same; any further edit → another",
+    async () => {
+      const s = await scene();
+      const seen = [(await probe(s)).fingerprint];
+      const note = async (): Promise<void> => void seen.push((await probe(s)).fingerprint);
+      await note();
+      s.write("new", "1", s.child);
+      await note();
+      s.write("new", "2", s.child);
+      await note();
+      s.write("base.txt", "edited\n", s.child);
+      await note();
+      s.write("base.txt", "edited differently\n", s.child);
+      await note();
+      await s.jj([
+        "describe",
+        "--quiet",
+        "-m",
+        "reworded",
+        "-r",
+        "child@",
+        "--ignore-working-copy",
+      ]);
+      await note();
+      expect(seen[1]).toBe(seen[0]!);
+      expect(new Set(seen).size).toBe(seen.length - 1);
+    },
+    TIMEOUT_MS,
+  );
 });
 
-test.concurrent("view files: every workspace's @ and every parent → as jj lists them", async () => {
-  const s = await scene();
-  const jj = createJj({ env: s.env });
-  const location = (await jj.locate(s.root))!;
-  const repo = jj.open(location, join(s.dir, "neutral"));
-  const [head] = await repo.heads();
-  const { OpStore } = await import("../../../src/backends/jj/op-store.ts");
-  const store = new OpStore(location.repoDir);
-  for (const op of await repo.operations(head!, 50)) {
-    const listed = await repo.workspaces(op.id);
-    expect(store.operation(op.id)?.parents).toEqual(op.parents);
-    expect(Object.fromEntries(store.view(op.id)!.workspaces)).toEqual(
-      Object.fromEntries(listed.map((w) => [w.workspace, w.commitId])),
-    );
-  }
-  expect(readdirSync(join(location.repoDir, "op_heads/heads"))).toEqual([head!]);
-}, TIMEOUT_MS);
+test.concurrent(
+  "view files: every workspace's @ and every parent → as jj lists them",
+  async () => {
+    const s = await scene();
+    const jj = createJj({ env: s.env });
+    const location = (await jj.locate(s.root))!;
+    const repo = jj.open(location, join(s.dir, "neutral"));
+    const [head] = await repo.heads();
+    const { OpStore } = await import("../../../src/backends/jj/op-store.ts");
+    const store = new OpStore(location.repoDir);
+    for (const op of await repo.operations(head!, 50)) {
+      const listed = await repo.workspaces(op.id);
+      expect(store.operation(op.id)?.parents).toEqual(op.parents);
+      expect(Object.fromEntries(store.view(op.id)!.workspaces)).toEqual(
+        Object.fromEntries(listed.map((w) => [w.workspace, w.commitId])),
+      );
+    }
+    expect(readdirSync(join(location.repoDir, "op_heads/heads"))).toEqual([head!]);
+  },
+  TIMEOUT_MS,
+);

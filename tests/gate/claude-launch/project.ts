@@ -28,18 +28,30 @@ createInterface({ input: process.stdin }).on("line", (line) => {
 
 /** A skill or agent definition whose front matter brings a hook. */
 function definition(name: string, description: string, home: ClaudeHome, text: string): string {
-  const hook = { matcher: "*", hooks: [{ type: "command", command: home.markerCommand(`${name}-PreToolUse`) }] };
+  const hook = {
+    matcher: "*",
+    hooks: [{ type: "command", command: home.markerCommand(`${name}-PreToolUse`) }],
+  };
   // JSON is YAML.
-  const front = [`name: ${name}`, `description: ${description}`, `hooks: ${JSON.stringify({ PreToolUse: [hook] })}`];
+  const front = [
+    `name: ${name}`,
+    `description: ${description}`,
+    `hooks: ${JSON.stringify({ PreToolUse: [hook] })}`,
+  ];
   return `---\n${front.join("\n")}\n---\n${text}\n`;
 }
 
-export async function makeProject(dir: string, home: (root: string) => ClaudeHome): Promise<{ repo: TestRepo; workspace: string; home: ClaudeHome }> {
+export async function makeProject(
+  dir: string,
+  home: (root: string) => ClaudeHome,
+): Promise<{ repo: TestRepo; workspace: string; home: ClaudeHome }> {
   const claude = home(join(dir, "shop"));
   writeFileSync(
     claude.userSettings,
     claude.markedSettings("user", {
-      permissions: { allow: ["Bash(echo:*)", "Bash(printenv:*)", "Bash(touch:*)", "Read", "Skill"] },
+      permissions: {
+        allow: ["Bash(echo:*)", "Bash(printenv:*)", "Bash(touch:*)", "Read", "Skill"],
+      },
       env: { GATE_USER: "from user settings" },
       skipDangerousModePermissionPrompt: true,
     }),
@@ -54,11 +66,23 @@ export async function makeProject(dir: string, home: (root: string) => ClaudeHom
     files: {
       "CLAUDE.md": `${SENTENCES["the project's CLAUDE.md"]}\n`,
       "CLAUDE.local.md": `${SENTENCES["CLAUDE.local.md"]}\n`,
-      ".claude/settings.json": claude.markedSettings("project", { permissions: { allow: ["Agent"] }, env: { GATE_PROJECT: "from project settings" } }),
-      ".claude/settings.local.json": claude.markedSettings("local", { permissions: { allow: ["Bash(cat:*)"] } }),
-      ".claude/skills/look/SKILL.md": definition("look", "Looks around.", claude, "Here: !`touch preamble.txt`"),
+      ".claude/settings.json": claude.markedSettings("project", {
+        permissions: { allow: ["Agent"] },
+        env: { GATE_PROJECT: "from project settings" },
+      }),
+      ".claude/settings.local.json": claude.markedSettings("local", {
+        permissions: { allow: ["Bash(cat:*)"] },
+      }),
+      ".claude/skills/look/SKILL.md": definition(
+        "look",
+        "Looks around.",
+        claude,
+        "Here: !`touch preamble.txt`",
+      ),
       ".claude/agents/helper.md": definition("helper", "Helps around.", claude, "You help."),
-      ".mcp.json": JSON.stringify({ mcpServers: { gate: { command: process.execPath, args: [mcp] } } }),
+      ".mcp.json": JSON.stringify({
+        mcpServers: { gate: { command: process.execPath, args: [mcp] } },
+      }),
       "notes.txt": "one\n",
     },
   });

@@ -18,7 +18,18 @@ import { waitFor } from "../../support/wait.ts";
 import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";
 import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
 import { CLAUDE, CLAUDE_VERSION } from "../install.ts";
-import { agent, asked, bash, makeCues, read, say, skill, STEP_MS, write, type Cues } from "../model.ts";
+import {
+  agent,
+  asked,
+  bash,
+  makeCues,
+  read,
+  say,
+  skill,
+  STEP_MS,
+  write,
+  type Cues,
+} from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import { recordPayloads } from "../record-payloads.ts";
 import type { Report } from "../report.ts";
@@ -30,7 +41,8 @@ const SECRET = "launch-secret";
 /** Two lines, a leading dash, and a marker as a start-up delivery carries it. */
 const PROMPT = "-x --settings no option\nSCRIPT:launch [[kiki:startup-1]]";
 const SECOND_PROMPT = "- once more SCRIPT:again";
-const REASON = "[kiki] Not now.\n\n  two  spaces, Ünïcödé ✓ and a \"quote\"\n\n(end of message from kiki)";
+const REASON =
+  '[kiki] Not now.\n\n  two  spaces, Ünïcödé ✓ and a "quote"\n\n(end of message from kiki)';
 
 interface Scene {
   dir: string;
@@ -51,7 +63,12 @@ function scripts(scene: () => Scene): ModelScripts {
   };
   return {
     launch: [
-      () => [say("I look around."), bash("printenv GATE_USER GATE_PROJECT"), read(file("notes.txt")), bash("cat nowhere.txt")],
+      () => [
+        say("I look around."),
+        bash("printenv GATE_USER GATE_PROJECT"),
+        read(file("notes.txt")),
+        bash("cat nowhere.txt"),
+      ],
       () => [skill("look")],
       () => [agent("SCRIPT:helper", "project:helper")],
       () => [write(file("asked.txt"), "yes\n")],
@@ -65,7 +82,11 @@ function scripts(scene: () => Scene): ModelScripts {
   };
 }
 
-export async function claudeLaunch(report: Report, _proof: LoopbackProof, options: GateOptions): Promise<void> {
+export async function claudeLaunch(
+  report: Report,
+  _proof: LoopbackProof,
+  options: GateOptions,
+): Promise<void> {
   report.heading("claude-launch: the adapter's launch on the real Claude Code");
   const dir = mkdtempSync(join(options.folder, "launch-"));
   let scene: Scene | undefined;
@@ -85,8 +106,15 @@ export async function claudeLaunch(report: Report, _proof: LoopbackProof, option
     };
     await firstLaunch(report, scene, socket);
     await secondLaunch(report, scene, socket);
-    report.check("not one hook of user, project or local settings, of skill or agent has run", scene.home.markers().length === 0, scene.home.markers().join("\n"));
-    if (options.record) report.say(`  recorded ${recordPayloads(scene.recorder.hooks(), dir, CLAUDE_VERSION).join(", ")}`);
+    report.check(
+      "not one hook of user, project or local settings, of skill or agent has run",
+      scene.home.markers().length === 0,
+      scene.home.markers().join("\n"),
+    );
+    if (options.record)
+      report.say(
+        `  recorded ${recordPayloads(scene.recorder.hooks(), dir, CLAUDE_VERSION).join(", ")}`,
+      );
   } catch (error) {
     for (const pane of tmuxOn(socket).run("list-panes", "-a", "-F", "#{pane_id}").out.split("\n")) {
       report.block(`pane ${pane}`, tmuxOn(socket).run("capture-pane", "-p", "-t", pane).out);
@@ -100,7 +128,12 @@ export async function claudeLaunch(report: Report, _proof: LoopbackProof, option
   }
 }
 
-async function start(scene: Scene, socket: string, prompt: string, resume: boolean): Promise<{ pane: PaneRun; argv: string[] }> {
+async function start(
+  scene: Scene,
+  socket: string,
+  prompt: string,
+  resume: boolean,
+): Promise<{ pane: PaneRun; argv: string[] }> {
   const { dir, workspace, recorder, harness } = scene;
   const folder = join(dir, "harness");
   const extraArgs = ["--permission-mode", "manual"];
@@ -132,7 +165,14 @@ async function start(scene: Scene, socket: string, prompt: string, resume: boole
       stateDir: join(dir, "state"),
     },
   });
-  const pane = runInPane({ socket, env: spec.env, cwd: spec.cwd, command: spec.argv, columns: 140, rows: 45 });
+  const pane = runInPane({
+    socket,
+    env: spec.env,
+    cwd: spec.cwd,
+    command: spec.argv,
+    columns: 140,
+    rows: 45,
+  });
   return { pane, argv: spec.argv };
 }
 
@@ -141,10 +181,21 @@ async function firstLaunch(report: Report, scene: Scene, socket: string): Promis
   const { pane } = await start(scene, socket, PROMPT, false);
   const first = await asked(model, "launch", 0);
   const started = recorder.hooks("SessionStart")[0]?.payload;
-  report.check("no dialog: the session starts by itself, with the id kiki chose", started?.["session_id"] === SESSION && started["source"] === "startup", JSON.stringify(started));
-  report.check("the hook sees the incarnation's secret", recorder.environment().includes(`KIKI_INCARNATION_SECRET=${SECRET}`));
+  report.check(
+    "no dialog: the session starts by itself, with the id kiki chose",
+    started?.["session_id"] === SESSION && started["source"] === "startup",
+    JSON.stringify(started),
+  );
+  report.check(
+    "the hook sees the incarnation's secret",
+    recorder.environment().includes(`KIKI_INCARNATION_SECRET=${SECRET}`),
+  );
   const submitted = recorder.hooks("UserPromptSubmit")[0]?.payload;
-  report.check("a prompt that begins with a dash arrives byte for byte", submitted?.["prompt"] === PROMPT, JSON.stringify(submitted));
+  report.check(
+    "a prompt that begins with a dash arrives byte for byte",
+    submitted?.["prompt"] === PROMPT,
+    JSON.stringify(submitted),
+  );
   for (const [where, sentence] of Object.entries(SENTENCES)) {
     report.check(`the model is told what stands in ${where}`, first.raw.includes(sentence));
   }
@@ -152,23 +203,39 @@ async function firstLaunch(report: Report, scene: Scene, socket: string): Promis
   report.check("the project's agent is offered", first.raw.includes("Helps around."));
 
   const second = await asked(model, "launch", 1);
-  report.check("env of user and project settings is merged", second.raw.includes("from user settings\\nfrom project settings"), JSON.stringify(lastToolResults(second.body.messages)));
+  report.check(
+    "env of user and project settings is merged",
+    second.raw.includes("from user settings\\nfrom project settings"),
+    JSON.stringify(lastToolResults(second.body.messages)),
+  );
   await asked(model, "launch", 3);
   // Connected in the background, so not in the first request.
   await model.waitFor((r) => r.raw.includes("mcp__gate__count"), STEP_MS);
   report.check("the project's MCP server is there", true);
   // An Agent call in the interactive program returns at once; the helper works beside its caller.
   await waitFor(() => recorder.hooks("SubagentStop").length > 0, STEP_MS, "SubagentStop");
-  report.check("calls inside a subagent are hooked, with its agent_id", recorder.hooks("PreToolUse").some(({ payload }) => payload["agent_id"] !== undefined));
-  report.check("a skill's shell command runs while nothing is held", existsSync(join(scene.workspace, "preamble.txt")));
+  report.check(
+    "calls inside a subagent are hooked, with its agent_id",
+    recorder.hooks("PreToolUse").some(({ payload }) => payload["agent_id"] !== undefined),
+  );
+  report.check(
+    "a skill's shell command runs while nothing is held",
+    existsSync(join(scene.workspace, "preamble.txt")),
+  );
   await permissionDialog(report, scene, pane);
 
   recorder.denyWith(scene.harness.denyOutput(REASON));
   cues.give("deny");
   const denied = await asked(model, "launch", 5);
   const results = lastToolResults(denied.body.messages);
-  const expected = ["Bash", "Write"].map((toolName) => scene.harness.expectedResult(REASON, { toolName }));
-  report.check("denied calls: the model gets prefix and reason byte for byte", results.length === 2 && results.every((r) => expected.includes(r.text)), JSON.stringify(results));
+  const expected = ["Bash", "Write"].map((toolName) =>
+    scene.harness.expectedResult(REASON, { toolName }),
+  );
+  report.check(
+    "denied calls: the model gets prefix and reason byte for byte",
+    results.length === 2 && results.every((r) => expected.includes(r.text)),
+    JSON.stringify(results),
+  );
   report.check("a denied call does not run", !existsSync(join(scene.workspace, "denied.txt")));
   recorder.denyWith(null);
 
@@ -178,33 +245,56 @@ async function firstLaunch(report: Report, scene: Scene, socket: string): Promis
   cues.give("broken");
   const broken = await asked(model, "launch", 7);
   const [refusal] = lastToolResults(broken.body.messages);
-  report.check("a launcher that cannot be started blocks the call (onFailure)", refusal?.isError === true && refusal.text.includes('onFailure is "block"') && !existsSync(join(scene.workspace, "unsafe.txt")), refusal?.text);
+  report.check(
+    "a launcher that cannot be started blocks the call (onFailure)",
+    refusal?.isError === true &&
+      refusal.text.includes('onFailure is "block"') &&
+      !existsSync(join(scene.workspace, "unsafe.txt")),
+    refusal?.text,
+  );
   chmodSync(launcher, 0o700);
   cues.give("mended");
   await waitFor(() => recorder.hooks("Stop").length > 0, STEP_MS, "Stop");
   await leave(report, scene, pane, 1);
-  report.check("the session record holds the denial", recordText(scene).includes(JSON.stringify(expected[0]).slice(1, -1)));
+  report.check(
+    "the session record holds the denial",
+    recordText(scene).includes(JSON.stringify(expected[0]).slice(1, -1)),
+  );
 }
 
 /** A call that needs the person: dialog, notification, Enter. */
-async function permissionDialog(report: Report, { recorder, workspace }: Scene, pane: PaneRun): Promise<void> {
+async function permissionDialog(
+  report: Report,
+  { recorder, workspace }: Scene,
+  pane: PaneRun,
+): Promise<void> {
   await pane.waitForText(/Do you want to create/, STEP_MS);
   await waitFor(() => recorder.hooks("Notification").length > 0, STEP_MS, "Notification");
   const kind = recorder.hooks("Notification")[0]?.payload["notification_type"];
-  report.check("a permission dialog is announced as a notification", kind === "permission_prompt", String(kind));
+  report.check(
+    "a permission dialog is announced as a notification",
+    kind === "permission_prompt",
+    String(kind),
+  );
   pane.enter();
   await waitFor(() => existsSync(join(workspace, "asked.txt")), STEP_MS, "asked.txt");
 }
 
 /** A skill's shell command is no tool call, so the launcher itself refuses it while the barrier marker is there. */
-async function skillUnderBarrier(report: Report, { workspace, dir, cues, model }: Scene): Promise<void> {
+async function skillUnderBarrier(
+  report: Report,
+  { workspace, dir, cues, model }: Scene,
+): Promise<void> {
   const barrier = join(dir, "harness/barrier");
   rmSync(join(workspace, "preamble.txt"));
   writeFileSync(barrier, "");
   cues.give("barrier");
   await asked(model, "launch", 6);
   rmSync(barrier);
-  report.check("under a barrier marker a skill's shell command does not run", !existsSync(join(workspace, "preamble.txt")));
+  report.check(
+    "under a barrier marker a skill's shell command does not run",
+    !existsSync(join(workspace, "preamble.txt")),
+  );
 }
 
 async function secondLaunch(report: Report, scene: Scene, socket: string): Promise<void> {
@@ -212,13 +302,25 @@ async function secondLaunch(report: Report, scene: Scene, socket: string): Promi
   const { pane } = await start(scene, socket, SECOND_PROMPT, true);
   await asked(model, "again", 0);
   const resumed = recorder.hooks("SessionStart").at(-1)?.payload;
-  report.check("--resume keeps the session id", resumed?.["session_id"] === SESSION && resumed["source"] === "resume", JSON.stringify(resumed));
-  report.check("the resumed session gets its prompt, dash and all", recorder.hooks("UserPromptSubmit").at(-1)?.payload["prompt"] === SECOND_PROMPT);
+  report.check(
+    "--resume keeps the session id",
+    resumed?.["session_id"] === SESSION && resumed["source"] === "resume",
+    JSON.stringify(resumed),
+  );
+  report.check(
+    "the resumed session gets its prompt, dash and all",
+    recorder.hooks("UserPromptSubmit").at(-1)?.payload["prompt"] === SECOND_PROMPT,
+  );
   await waitFor(() => recorder.hooks("Stop").length > 1, STEP_MS, "second Stop");
   await leave(report, scene, pane, 2);
 }
 
-async function leave(report: Report, { recorder }: Scene, pane: PaneRun, times: number): Promise<void> {
+async function leave(
+  report: Report,
+  { recorder }: Scene,
+  pane: PaneRun,
+  times: number,
+): Promise<void> {
   pane.type("/exit");
   await pane.waitForText(/\/exit/, STEP_MS);
   pane.enter();
@@ -227,5 +329,8 @@ async function leave(report: Report, { recorder }: Scene, pane: PaneRun, times: 
 }
 
 function recordText({ recorder }: Scene): string {
-  return readFileSync(String(recorder.hooks("SessionStart")[0]?.payload["transcript_path"]), "utf8");
+  return readFileSync(
+    String(recorder.hooks("SessionStart")[0]?.payload["transcript_path"]),
+    "utf8",
+  );
 }

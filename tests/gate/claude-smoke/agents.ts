@@ -3,12 +3,17 @@ import { join } from "node:path";
 import type { ModelScripts } from "../../support/model-server.ts";
 import { bash, edit, read, say, write, type Cues } from "../model.ts";
 
-const PARSER_V1 = 'export const version = "v1";\nexport const parse = (text: string) => text.split("+");\n';
+const PARSER_V1 =
+  'export const version = "v1";\nexport const parse = (text: string) => text.split("+");\n';
 const LEXER = "export const tokens = (text: string) => text.match(/\\d+|\\S/g) ?? [];\n";
 
 /** Ids of the batches that must be blocked, one call of each kind: read-only, writing, shell. */
 export const FIRST_BATCH = ["toolu_first_read", "toolu_first_write", "toolu_first_bash"] as const;
-export const SECOND_BATCH = ["toolu_second_bash", "toolu_second_read", "toolu_second_write"] as const;
+export const SECOND_BATCH = [
+  "toolu_second_bash",
+  "toolu_second_read",
+  "toolu_second_write",
+] as const;
 /** Tool by call id, for the harness's wrapper around a denial. */
 export const TOOL_OF: Readonly<Record<string, string>> = {
   toolu_first_read: "Read",
@@ -19,11 +24,22 @@ export const TOOL_OF: Readonly<Record<string, string>> = {
   toolu_second_write: "Write",
 };
 /** Files that exist only if a call ran that must not. */
-export const TRACES = ["first-write.txt", "first-bash.txt", "second-write.txt", "second-bash.txt"] as const;
+export const TRACES = [
+  "first-write.txt",
+  "first-bash.txt",
+  "second-write.txt",
+  "second-bash.txt",
+] as const;
 
 /** Steps of the scripts by what has happened when the harness asks for them. */
 export const PARENT_STEP = { written: 1, amended: 3, added: 5 } as const;
-export const CHILD_STEP = { written: 1, afterFirst: 2, reread: 3, afterSecond: 4, done: 6 } as const;
+export const CHILD_STEP = {
+  written: 1,
+  afterFirst: 2,
+  reread: 3,
+  afterSecond: 4,
+  done: 6,
+} as const;
 
 export function storyScripts(parent: string, child: string, cues: Cues): ModelScripts {
   const p = (name: string): string => join(parent, name);

@@ -52,11 +52,15 @@ export function readRepoDb<T>(world: World, use: (db: Database) => T): T {
 }
 
 function intents(world: World): IntentRow[] {
-  return readRepoDb(world, (db) => db.query<IntentRow, []>("SELECT * FROM sync_intents ORDER BY seq").all());
+  return readRepoDb(world, (db) =>
+    db.query<IntentRow, []>("SELECT * FROM sync_intents ORDER BY seq").all(),
+  );
 }
 
 function admissions(world: World, ids: readonly string[]): AdmissionRow[] {
-  const rows = readRepoDb(world, (db) => db.query<AdmissionRow, []>("SELECT * FROM tool_admissions").all());
+  const rows = readRepoDb(world, (db) =>
+    db.query<AdmissionRow, []>("SELECT * FROM tool_admissions").all(),
+  );
   return rows.filter((row) => ids.includes(row.tool_use_id));
 }
 
@@ -71,7 +75,9 @@ export function sessionOf(world: World, thread: string): Sessions | null {
 }
 
 /** Tool results of a request by call id; a content that is not one string is kept as JSON. */
-function toolResults(messages: readonly ModelMessage[]): Map<string, { text: string; isError: boolean }> {
+function toolResults(
+  messages: readonly ModelMessage[],
+): Map<string, { text: string; isError: boolean }> {
   const found = new Map<string, { text: string; isError: boolean }>();
   for (const { content } of messages) {
     if (typeof content === "string") continue;
@@ -118,15 +124,28 @@ export function checkMove(report: Report, world: World, move: Move): string {
     );
   }
   const digest = new Bun.CryptoHasher("sha256").update(payload).digest("hex");
-  report.check("…and it is the payload stored with the intent", digest === intent.payload_sha256 && intent.kind === move.kind, intent.kind);
+  report.check(
+    "…and it is the payload stored with the intent",
+    digest === intent.payload_sha256 && intent.kind === move.kind,
+    intent.kind,
+  );
   const blocked = admissions(world, move.calls);
   report.check(
     "all three calls were blocked for this intent, none ran",
-    blocked.length === move.calls.length && blocked.every((row) => row.admission === "Block" && row.intent_id === intent.intent_id && row.answer === "payload"),
+    blocked.length === move.calls.length &&
+      blocked.every(
+        (row) =>
+          row.admission === "Block" &&
+          row.intent_id === intent.intent_id &&
+          row.answer === "payload",
+      ),
     () => JSON.stringify(blocked, null, 1),
   );
   for (const [name, words] of Object.entries(move.brings)) {
-    report.check(`${name} has arrived in the child's workspace`, readFileSync(join(move.workspace, name), "utf8").includes(words));
+    report.check(
+      `${name} has arrived in the child's workspace`,
+      readFileSync(join(move.workspace, name), "utf8").includes(words),
+    );
   }
   checkTimes(report, intent, move);
   return payload;
@@ -140,7 +159,10 @@ function checkTimes(report: Report, intent: IntentRow, move: Move): void {
     .filter(({ at }) => at > move.seenBefore);
   const from = intent.barrier_bound_at - CLOCK_TICK_MS;
   const within = changed.every(({ at }) => at >= from && at <= intent.prepared_at);
-  const names = changed.map(({ name }) => name).sort().join(", ");
+  const names = changed
+    .map(({ name }) => name)
+    .sort()
+    .join(", ");
   const last = Math.max(...changed.map(({ at }) => at));
   report.check(
     `files changed only while the batch was held: ${names}, ${Math.round(last - intent.barrier_bound_at)} ms after the block, ` +
@@ -155,14 +177,23 @@ export function checkAcknowledged(report: Report, world: World, seq: number): vo
   const intent = intents(world)[seq - 1];
   report.check(
     "the delivery is Acknowledged: matching receipt, no redelivery",
-    intent?.state === "Acknowledged" && intent.receipt === "matching" && intent.soft_redelivery_count === 0,
+    intent?.state === "Acknowledged" &&
+      intent.receipt === "matching" &&
+      intent.soft_redelivery_count === 0,
     () => JSON.stringify(intent, null, 1),
   );
 }
 
 /** The session's own record must show the model's view: the denial for each blocked call. */
-export function checkRecord(report: Report, file: string, calls: readonly string[], payload: string): void {
-  const lines = readFileSync(file, "utf8").split("\n").filter((line) => line !== "");
+export function checkRecord(
+  report: Report,
+  file: string,
+  calls: readonly string[],
+  payload: string,
+): void {
+  const lines = readFileSync(file, "utf8")
+    .split("\n")
+    .filter((line) => line !== "");
   const messages = lines
     .map((line) => JSON.parse(line) as { type?: string; message?: ModelMessage })
     .flatMap(({ type, message }) => (type === "user" && message !== undefined ? [message] : []));

@@ -2,7 +2,14 @@
  * The demo's story on the real Claude Code: started by `kk new` through the adapter's isolated flags in real tmux, with
  * a scripted model on loopback. What the model was really told is read from its recorded requests.
  */
-import { existsSync, mkdtempSync, readFileSync, readlinkSync, realpathSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { startModelServer, type ModelServer } from "../../support/model-server.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -13,7 +20,14 @@ import { asked, makeCues, STEP_MS, type Cues } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import type { Report } from "../report.ts";
 import { kikiFolder, type GateOptions } from "../options.ts";
-import { CHILD_STEP, FIRST_BATCH, PARENT_STEP, SECOND_BATCH, storyScripts, TRACES } from "./agents.ts";
+import {
+  CHILD_STEP,
+  FIRST_BATCH,
+  PARENT_STEP,
+  SECOND_BATCH,
+  storyScripts,
+  TRACES,
+} from "./agents.ts";
 import { checkAcknowledged, checkMove, checkRecord, sessionOf } from "./moves.ts";
 
 const CONTROL_MS = 60_000;
@@ -29,9 +43,16 @@ interface Stage {
   child: string;
 }
 
-export async function claudeSmoke(report: Report, _proof: LoopbackProof, options: GateOptions): Promise<void> {
+export async function claudeSmoke(
+  report: Report,
+  _proof: LoopbackProof,
+  options: GateOptions,
+): Promise<void> {
   report.heading("claude-smoke: the demo's story on the real Claude Code");
-  const stage = await setUp(mkdtempSync(join(options.folder, "smoke-")), kikiFolder(options.folder));
+  const stage = await setUp(
+    mkdtempSync(join(options.folder, "smoke-")),
+    kikiFolder(options.folder),
+  );
   try {
     const kept = trackedFiles(stage);
     await twoThreads(report, stage);
@@ -42,8 +63,16 @@ export async function claudeSmoke(report: Report, _proof: LoopbackProof, options
       [FIRST_BATCH, first],
       [SECOND_BATCH, second],
     ]);
-    report.check("not one hook of user, project or local settings has run", stage.home.markers().length === 0, stage.home.markers().join("\n"));
-    for (const [file, text] of kept) report.check(`${file.slice(stage.world.dir.length + 1)} is byte-identical`, readFileSync(file, "utf8") === text);
+    report.check(
+      "not one hook of user, project or local settings has run",
+      stage.home.markers().length === 0,
+      stage.home.markers().join("\n"),
+    );
+    for (const [file, text] of kept)
+      report.check(
+        `${file.slice(stage.world.dir.length + 1)} is byte-identical`,
+        readFileSync(file, "utf8") === text,
+      );
     await control(report, stage);
   } catch (error) {
     explain(report, stage.world);
@@ -58,9 +87,15 @@ async function setUp(dir: string, kiki: string): Promise<Stage> {
   const cues = makeCues();
   const parent = join(dir, "shop-kiki-parser");
   const child = join(dir, "shop-kiki-tests");
-  const model = startModelServer({ scripts: storyScripts(parent, child, cues), recordDir: join(dir, "model") });
+  const model = startModelServer({
+    scripts: storyScripts(parent, child, cues),
+    recordDir: join(dir, "model"),
+  });
   const home = makeClaudeHome(dir, join(dir, "shop"), model.url);
-  writeFileSync(home.userSettings, home.markedSettings("user", { skipDangerousModePermissionPrompt: true }));
+  writeFileSync(
+    home.userSettings,
+    home.markedSettings("user", { skipDangerousModePermissionPrompt: true }),
+  );
   const world = await makeWorld({
     dir,
     path: [HARNESS_BIN, kiki],
@@ -81,17 +116,27 @@ function trackedFiles({ world, home, parent, child }: Stage): Map<string, string
   const source = (name: string): string => readFileSync(join(world.repo.root, name), "utf8");
   const kept = new Map([[home.userSettings, readFileSync(home.userSettings, "utf8")]]);
   for (const root of [world.repo.root, parent, child]) {
-    for (const name of [".claude/settings.json", ".claude/settings.local.json"]) kept.set(join(root, name), source(name));
+    for (const name of [".claude/settings.json", ".claude/settings.local.json"])
+      kept.set(join(root, name), source(name));
   }
   return kept;
 }
 
 async function twoThreads(report: Report, stage: Stage): Promise<void> {
   const { world, model } = stage;
-  report.say("A repository with settings of its own in every scope, and two threads made by `kk new`.");
+  report.say(
+    "A repository with settings of its own in every scope, and two threads made by `kk new`.",
+  );
   await world.newThread(["parser", "-m", "Write the parser. SCRIPT:parser", ...WITHOUT_DIALOGS]);
   await asked(model, "parser", PARENT_STEP.written);
-  await world.newThread(["tests", "--follows", "parser", "-m", "Test the parser. SCRIPT:tests", ...WITHOUT_DIALOGS]);
+  await world.newThread([
+    "tests",
+    "--follows",
+    "parser",
+    "-m",
+    "Test the parser. SCRIPT:tests",
+    ...WITHOUT_DIALOGS,
+  ]);
   await asked(model, "tests", CHILD_STEP.written);
   await show(report, world);
   for (const name of ["parser", "tests"]) {
@@ -102,11 +147,20 @@ async function twoThreads(report: Report, stage: Stage): Promise<void> {
       session?.harness_version === CLAUDE_VERSION && program === realpathSync(CLAUDE),
       `${session?.harness_version} ${program}`,
     );
-    report.check(`${name}: it runs in this namespace`, session !== null && network(session.pid) === network("self"));
+    report.check(
+      `${name}: it runs in this namespace`,
+      session !== null && network(session.pid) === network("self"),
+    );
   }
   const threads = await world.threads();
-  report.check("both threads are Active", threads.length === 2 && threads.every((t) => t.lifecycle === "Active"));
-  report.check("the child stands on the parent's revision", readFileSync(join(stage.child, "parser.ts"), "utf8").includes("v1"));
+  report.check(
+    "both threads are Active",
+    threads.length === 2 && threads.every((t) => t.lifecycle === "Active"),
+  );
+  report.check(
+    "the child stands on the parent's revision",
+    readFileSync(join(stage.child, "parser.ts"), "utf8").includes("v1"),
+  );
 }
 
 async function parentAmends(report: Report, { world, model, cues, child }: Stage): Promise<string> {
@@ -115,15 +169,29 @@ async function parentAmends(report: Report, { world, model, cues, child }: Stage
   await asked(model, "parser", PARENT_STEP.amended);
   await detected(world, "NativeRewrite");
   await show(report, world);
-  report.check("the child is pending, not one of its files has changed", readFileSync(join(child, "parser.ts"), "utf8").includes("v1"));
+  report.check(
+    "the child is pending, not one of its files has changed",
+    readFileSync(join(child, "parser.ts"), "utf8").includes("v1"),
+  );
   const seenBefore = Date.now();
   cues.give("three tools");
   const next = await asked(model, "tests", CHILD_STEP.afterFirst);
-  const move = { kind: "NativeRewrite", seq: 1, calls: FIRST_BATCH, next, workspace: child, brings: { "parser.ts": "v2" }, seenBefore } as const;
+  const move = {
+    kind: "NativeRewrite",
+    seq: 1,
+    calls: FIRST_BATCH,
+    next,
+    workspace: child,
+    brings: { "parser.ts": "v2" },
+    seenBefore,
+  } as const;
   const payload = checkMove(report, world, move);
   report.block("what the model was told, three times", payload);
   const reread = await asked(model, "tests", CHILD_STEP.reread);
-  report.check("the child re-reads parser.ts and sees v2", reread.raw.includes('version = \\\\\\"v2') || reread.raw.includes('version = \\"v2'));
+  report.check(
+    "the child re-reads parser.ts and sees v2",
+    reread.raw.includes('version = \\\\\\"v2') || reread.raw.includes('version = \\"v2'),
+  );
   checkAcknowledged(report, world, 1);
   return payload;
 }
@@ -137,17 +205,35 @@ async function parentAdds(report: Report, { world, model, cues, child }: Stage):
   const seenBefore = Date.now();
   cues.give("go on");
   const next = await asked(model, "tests", CHILD_STEP.afterSecond);
-  const move = { kind: "ParentAdvance", seq: 2, calls: SECOND_BATCH, next, workspace: child, brings: { "lexer.ts": "tokens" }, seenBefore } as const;
+  const move = {
+    kind: "ParentAdvance",
+    seq: 2,
+    calls: SECOND_BATCH,
+    next,
+    workspace: child,
+    brings: { "lexer.ts": "tokens" },
+    seenBefore,
+  } as const;
   const payload = checkMove(report, world, move);
   report.block("what the model was told, three times", payload);
   const done = await asked(model, "tests", CHILD_STEP.done);
   report.check("the child's next call runs", done.raw.includes("all green"));
   checkAcknowledged(report, world, 2);
-  await waitFor(async () => (await world.state("tests")).summary.cascade === "in sync", STEP_MS, "the child in sync");
+  await waitFor(
+    async () => (await world.state("tests")).summary.cascade === "in sync",
+    STEP_MS,
+    "the child in sync",
+  );
   await show(report, world);
   const after = await world.state("tests");
-  report.check("the child's revision stands on the parent's new one", after.baseCommit !== null && after.baseCommit === (await world.state("parser")).head);
-  report.check("its own file is untouched", readFileSync(join(child, "parser.test.ts"), "utf8") === "// parses a sum\n");
+  report.check(
+    "the child's revision stands on the parent's new one",
+    after.baseCommit !== null && after.baseCommit === (await world.state("parser")).head,
+  );
+  report.check(
+    "its own file is untouched",
+    readFileSync(join(child, "parser.test.ts"), "utf8") === "// parses a sum\n",
+  );
   const traces = TRACES.filter((name) => existsSync(join(child, name)));
   report.check("no blocked call has left a trace", traces.length === 0, traces.join(", "));
   return payload;
@@ -165,9 +251,18 @@ async function detected(world: World, kind: string): Promise<void> {
   );
 }
 
-function recordHolds(report: Report, { world, home, child }: Stage, batches: [readonly string[], string][]): void {
+function recordHolds(
+  report: Report,
+  { world, home, child }: Stage,
+  batches: [readonly string[], string][],
+): void {
   const session = sessionOf(world, "tests")?.harness_session_id ?? "";
-  const file = join(home.configDir, "projects", child.replace(/[^A-Za-z0-9]/g, "-"), `${session}.jsonl`);
+  const file = join(
+    home.configDir,
+    "projects",
+    child.replace(/[^A-Za-z0-9]/g, "-"),
+    `${session}.jsonl`,
+  );
   for (const [calls, payload] of batches) checkRecord(report, file, calls, payload);
 }
 
@@ -180,8 +275,14 @@ async function control(report: Report, { world, home }: Stage): Promise<void> {
     timeout: CONTROL_MS,
   });
   await Promise.all([child.exited, child.stdout.text(), child.stderr.text()]);
-  const scopes = ["user", "project", "local"].filter((scope) => home.markers().includes(`${scope}-PreToolUse`));
-  report.check("control: without kiki the same settings' hooks all run", scopes.length === 3, home.markers().join(", "));
+  const scopes = ["user", "project", "local"].filter((scope) =>
+    home.markers().includes(`${scope}-PreToolUse`),
+  );
+  report.check(
+    "control: without kiki the same settings' hooks all run",
+    scopes.length === 3,
+    home.markers().join(", "),
+  );
 }
 
 async function show(report: Report, world: World): Promise<void> {
@@ -195,8 +296,11 @@ function network(pid: number | "self"): string {
 /** For whoever has to find out why: the daemon's log and the agents' screens. */
 function explain(report: Report, world: World): void {
   const log = join(world.stateDir, "kkd.log");
-  if (existsSync(log)) report.block("kkd.log", readFileSync(log, "utf8").split("\n").slice(-40).join("\n"));
-  for (const line of world.tmux.run("list-panes", "-a", "-F", "#{pane_id} #{session_name}").out.split("\n")) {
+  if (existsSync(log))
+    report.block("kkd.log", readFileSync(log, "utf8").split("\n").slice(-40).join("\n"));
+  for (const line of world.tmux
+    .run("list-panes", "-a", "-F", "#{pane_id} #{session_name}")
+    .out.split("\n")) {
     const [pane = ""] = line.split(" ");
     if (pane !== "") report.block(line, world.tmux.run("capture-pane", "-p", "-t", pane).out);
   }

@@ -1,0 +1,152 @@
+/** The spawner: results, limits, and nothing left running. */
+import { describe, expect, test } from "bun:test";
+import { baseEnv, run, type RunRequest } from "../../src/backends/exec.ts";
+import { processesFor } from "../../src/backends/processes/select.ts";
+import { failureOf } from "../support/failure.ts";
+
+const ENV = { PATH: process.env["PATH"] ?? "/usr/bin:/bin" };
+
+function sh(script: string, options: Partial<RunRequest> = {}): ReturnType<typeof run> {
+  return run({ argv: ["sh", "-c", script], cwd: "/", env: ENV, timeoutMs: 20_000, ...options });
+}
+
+/** Resolves once no process has `pid` (one that only waits to be collected counts as gone). */
+async function gone(pid: number): Promise<void> {
+  for (
+    const deadline = performance.now() + 10_000;
+    performance.now() < deadline;
+    await Bun.sleep(10)
+  ) {
+    if (processesFor().identify(pid) === null) return;
+  }
+  throw new Error(`process ${pid} is still there`);
+}
+
+describe("run", () => {
+  test("run: output on both streams, exit code → told apart", async () => {
+    const result = await sh("printf out; printf err >&2; exit 3");
+    expect(result).toMatchObject({
+      code: 3,
+      signal: null,
+      stderr: "err",
+      timedOut: false,
+      cut: false,
+    });
+    expect(result.stdout.toString()).toBe("out");
+  });
+
+  test("run: arguments with spaces, quotes, dollar → arrive as they are", async () => {
+    const odd = "a b'c\"d$HOME\n;";
+    const result = await run({
+      argv: ["printf", "%s", odd],
+      cwd: "/",
+      env: ENV,
+      timeoutMs: 20_000,
+    });
+    expect(result.stdout.toString()).toBe(odd);
+  });
+
+  test("run: only the given environment → the child sees nothing else", async () => {
+    const result = await run({
+      argv: ["env"],
+      cwd: "/",
+      env: { ...ENV, ONLY: "this" },
+      timeoutMs: 20_000,
+    });
+    const names = result.stdout
+      .toString()
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => line.split("=")[0]);
+    expect(new Set(names)).toEqual(new Set(["ONLY", "PATH"]));
+  });
+
+  test("run: input larger than a pipe → arrives whole; none → end of file at once", async () => {
+    const input = "x".repeat(300_000);
+    expect((await sh("cat", { input })).stdout.toString()).toBe(input);
+    expect((await sh("cat")).stdout.toString()).toBe("");
+  });
+
+  test("run: ended by a signal → no code, the signal's name", async () => {
+    expect(await sh("kill -9 $$")).toMatchObject({ code: null, signal: "SIGKILL" });
+  });
+
+  test("run: too long, with children that ignore SIGTERM → the whole group ended, output kept", async () => {
+    const result = await sh(
+      "trap '' TERM; echo begun; sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait",
+      { timeoutMs: 400 },
+    );
+    expect(result).toMatchObject({ timedOut: true, code: null, signal: "SIGKILL" });
+    const [begun, grandchild] = result.stdout.toString().trim().split("\n");
+    expect(begun).toBe("begun");
+    await gone(Number(grandchild));
+  });
+
+  test("run: a grandchild keeps the output open → no waiting for it", async () => {
+    const begun = performance.now();
+    const result = await sh("sleep 20 & echo $!");
+    expect(performance.now() - begun).toBeLessThan(10_000);
+    process.kill(Number(result.stdout.toString()));
+  });
+
+  test("run: aborted, before and while running → command-aborted", async () => {
+    const controller = new AbortController();
+    const running = sh("sleep 20", { signal: controller.signal });
+    controller.abort();
+    expect(await failureOf(running)).toMatchObject({ code: "command-aborted" });
+    expect(await failureOf(sh("true", { signal: controller.signal }))).toMatchObject({
+      code: "command-aborted",
+    });
+  });
+
+  test("run: more output than allowed → ended and command-output; with cutOutput → the beginning", async () => {
+    const endless = { argv: ["yes"], maxOutputBytes: 1_000 };
+    expect(await failureOf(sh("", endless))).toMatchObject({ code: "command-output" });
+    const result = await sh("", { ...endless, cutOutput: true });
+    expect(result.cut).toBe(true);
+    expect(result.stdout.toString()).toBe("y\n".repeat(500));
+  });
+
+  test("run: no such program, no such folder → their own codes", async () => {
+    expect(await failureOf(sh("", { argv: ["kiki-no-such-program"] }))).toMatchObject({
+      code: "command-missing",
+    });
+    expect(await failureOf(sh("true", { cwd: "/no/such/folder" }))).toMatchObject({
+      code: "command-cwd",
+    });
+  });
+
+  test("run: many at once → every output complete", async () => {
+    const runs = Array.from({ length: 60 }, (_, n) => sh(`echo ${n}; echo e${n} >&2`));
+    for (const [n, result] of (await Promise.all(runs)).entries()) {
+      expect([result.stdout.toString(), result.stderr]).toEqual([`${n}\n`, `e${n}\n`]);
+    }
+  });
+});
+
+test("baseEnv: a rich environment → only what commands need, plus what is given", () => {
+  const from = {
+    PATH: "/bin",
+    HOME: "/h",
+    LC_ALL: "C",
+    XDG_CONFIG_HOME: "/x",
+    JJ_CONFIG: "/j",
+    SSH_AUTH_SOCK: "/s",
+    KIKI_INCARNATION_SECRET: "no",
+    ANTHROPIC_API_KEY: "no",
+    TMUX: "no",
+    BUN_OPTIONS: "no",
+    GIT_DIR: "no",
+    JJ_LOG: "no",
+    UNSET: undefined,
+  };
+  expect(baseEnv({ EXTRA: "1", PATH: "/mine" }, from)).toEqual({
+    PATH: "/mine",
+    HOME: "/h",
+    LC_ALL: "C",
+    XDG_CONFIG_HOME: "/x",
+    JJ_CONFIG: "/j",
+    SSH_AUTH_SOCK: "/s",
+    EXTRA: "1",
+  });
+});
