@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { errorLine } from "../src/core/errors.ts";
 import { initialised, type World } from "../tests/support/world.ts";
 import { waitFor } from "../tests/support/wait.ts";
 import { parentScenario, childScenario } from "./demo/agents.ts";
@@ -61,62 +62,157 @@ async function story(world: World): Promise<void> {
 
   heading("1. A repository, two threads");
   say("A jj repository in a throw-away folder, registered with `kk init`.");
-  await world.newThread(["parser", "-m", world.scenario("parser", parentScenario(world), "Write the parser.")]);
-  await waitFor(() => existsSync(world.signal("parser-written")), 60_000, "the parser agent's first revision");
-  await world.newThread(["tests", "--follows", "parser", "-m", world.scenario("tests", childScenario(world, log), "Test the parser.")]);
-  await waitFor(() => existsSync(world.signal("tests-written")), 60_000, "the tests agent's first revision");
+  await world.newThread([
+    "parser",
+    "-m",
+    world.scenario("parser", parentScenario(world), "Write the parser."),
+  ]);
+  await waitFor(
+    () => existsSync(world.signal("parser-written")),
+    60_000,
+    "the parser agent's first revision",
+  );
+  await world.newThread([
+    "tests",
+    "--follows",
+    "parser",
+    "-m",
+    world.scenario("tests", childScenario(world, log), "Test the parser."),
+  ]);
+  await waitFor(
+    () => existsSync(world.signal("tests-written")),
+    60_000,
+    "the tests agent's first revision",
+  );
   const tests = (await world.state("tests")).workspacePath;
   await show(world, "tests");
   const first = await world.threads();
-  claim("two threads are Active, each with its own workspace, bookmark and tmux session", first.length === 2 && first.every((t) => t.lifecycle === "Active" && t.bookmark !== null && t.tmuxSessionId !== null));
-  claim("`tests` follows `parser` and is in sync", first.some((t) => t.name === "tests" && t.followsName === "parser" && t.cascade === "in sync"));
-  claim("the child stands on the parent's revision: it sees parser.ts", readFileSync(join(tests, "parser.ts"), "utf8").includes("v1"));
+  claim(
+    "two threads are Active, each with its own workspace, bookmark and tmux session",
+    first.length === 2 &&
+      first.every(
+        (t) => t.lifecycle === "Active" && t.bookmark !== null && t.tmuxSessionId !== null,
+      ),
+  );
+  claim(
+    "`tests` follows `parser` and is in sync",
+    first.some((t) => t.name === "tests" && t.followsName === "parser" && t.cascade === "in sync"),
+  );
+  claim(
+    "the child stands on the parent's revision: it sees parser.ts",
+    readFileSync(join(tests, "parser.ts"), "utf8").includes("v1"),
+  );
 
   heading("2. The parent amends its revision while the child is at work");
   world.raise("amend");
-  await waitFor(async () => (await world.state("tests")).intents.some((i) => i.state === "Detected"), 30_000, "the amendment noticed");
+  await waitFor(
+    async () => (await world.state("tests")).intents.some((i) => i.state === "Detected"),
+    30_000,
+    "the amendment noticed",
+  );
   await show(world, "tests");
   const pending = await world.state("tests");
-  claim("kiki has noticed: the child is `pending`, a NativeRewrite waits for its next tool boundary", pending.summary.cascade === "pending" && pending.intents.some((i) => i.kind === "NativeRewrite" && i.state === "Detected"));
-  claim("not one file of the child has changed yet", readFileSync(join(tests, "parser.ts"), "utf8").includes("v1"));
+  claim(
+    "kiki has noticed: the child is `pending`, a NativeRewrite waits for its next tool boundary",
+    pending.summary.cascade === "pending" &&
+      pending.intents.some((i) => i.kind === "NativeRewrite" && i.state === "Detected"),
+  );
+  claim(
+    "not one file of the child has changed yet",
+    readFileSync(join(tests, "parser.ts"), "utf8").includes("v1"),
+  );
 
   heading("3. The child's agent dispatches three tools at once");
   world.raise("three-tools");
   await waitFor(() => existsSync(world.signal("re-read")), 60_000, "the child's agent going on");
-  const batch = moments(log).filter((m) => m.kind === "pre_end" && (m.tool_use_id ?? "").startsWith("three-"));
+  const batch = moments(log).filter(
+    (m) => m.kind === "pre_end" && (m.tool_use_id ?? "").startsWith("three-"),
+  );
   const texts = resultsOf(log, "three-");
   const intent = (await world.state("tests")).intents[0];
-  claim("all three calls were blocked at the boundary", batch.length === 3 && batch.every((m) => m.decision === "deny"));
-  claim("none of the three ran", !moments(log).some((m) => m.kind === "tool_start" && (m.tool_use_id ?? "").startsWith("three-")));
-  claim("all three got the same explanation", texts.length === 3 && new Set(texts.map(unwrap)).size === 1);
+  claim(
+    "all three calls were blocked at the boundary",
+    batch.length === 3 && batch.every((m) => m.decision === "deny"),
+  );
+  claim(
+    "none of the three ran",
+    !moments(log).some(
+      (m) => m.kind === "tool_start" && (m.tool_use_id ?? "").startsWith("three-"),
+    ),
+  );
+  claim(
+    "all three got the same explanation",
+    texts.length === 3 && new Set(texts.map(unwrap)).size === 1,
+  );
   const payload = unwrap(texts[0] ?? "");
   block("(what the agent was told)", payload);
-  claim("the explanation names the parent, the file and the change", payload.includes("parser") && payload.includes("M parser.ts") && payload.includes("+export const version = \"v2\""));
-  claim("files and agent moved together: the child now has the new parser.ts", readFileSync(join(tests, "parser.ts"), "utf8").includes("v2"));
-  claim("the agent's own file is untouched", readFileSync(join(tests, "parser.test.ts"), "utf8").includes("parses a sum"));
-  claim("it re-read the file and saw the new content", resultsOf(log, "reread-").some((r) => r.includes("v2")));
+  claim(
+    "the explanation names the parent, the file and the change",
+    payload.includes("parser") &&
+      payload.includes("M parser.ts") &&
+      payload.includes('+export const version = "v2"'),
+  );
+  claim(
+    "files and agent moved together: the child now has the new parser.ts",
+    readFileSync(join(tests, "parser.ts"), "utf8").includes("v2"),
+  );
+  claim(
+    "the agent's own file is untouched",
+    readFileSync(join(tests, "parser.test.ts"), "utf8").includes("parses a sum"),
+  );
+  claim(
+    "it re-read the file and saw the new content",
+    resultsOf(log, "reread-").some((r) => r.includes("v2")),
+  );
   claim("the delivery is acknowledged by the agent's next turn", intent?.state === "Acknowledged");
 
   heading("4. The parent adds a revision");
   world.raise("add");
-  await waitFor(async () => (await world.state("tests")).intents.some((i) => i.kind === "ParentAdvance" && i.state === "Detected"), 30_000, "the new revision noticed");
+  await waitFor(
+    async () =>
+      (await world.state("tests")).intents.some(
+        (i) => i.kind === "ParentAdvance" && i.state === "Detected",
+      ),
+    30_000,
+    "the new revision noticed",
+  );
   world.raise("go-on");
   await waitFor(() => existsSync(world.signal("done")), 60_000, "the child's agent finishing");
-  await waitFor(async () => (await world.state("tests")).summary.cascade === "in sync", 30_000, "the child in sync");
+  await waitFor(
+    async () => (await world.state("tests")).summary.cascade === "in sync",
+    30_000,
+    "the child in sync",
+  );
   await show(world, "tests");
   const after = await world.state("tests");
   const parserHead = (await world.state("parser")).head;
-  claim("the child's revisions were rebased onto the parent's new one", after.baseCommit !== null && after.baseCommit === parserHead);
+  claim(
+    "the child's revisions were rebased onto the parent's new one",
+    after.baseCommit !== null && after.baseCommit === parserHead,
+  );
   claim("lexer.ts has arrived in the child's workspace", existsSync(join(tests, "lexer.ts")));
-  claim("both moves are acknowledged, nothing is pending", after.intents.length === 2 && after.intents.every((i) => i.state === "Acknowledged"));
-  const graph = await repo.jj(["log", "--ignore-working-copy", "-r", "::(kk/tests | kk/parser)", "-T", 'separate(" ", change_id.shortest(4), bookmarks, description.first_line()) ++ "\\n"']);
+  claim(
+    "both moves are acknowledged, nothing is pending",
+    after.intents.length === 2 && after.intents.every((i) => i.state === "Acknowledged"),
+  );
+  const graph = await repo.jj([
+    "log",
+    "--ignore-working-copy",
+    "-r",
+    "::(kk/tests | kk/parser)",
+    "-T",
+    'separate(" ", change_id.shortest(4), bookmarks, description.first_line()) ++ "\\n"',
+  ]);
   block("jj log", graph);
 }
 
 /** What the model got for calls whose id starts with `prefix`. */
 function resultsOf(log: string, prefix: string): string[] {
   return moments(log)
-    .filter((m) => m.result !== undefined && (m.tool_use_id ?? "").startsWith(prefix) && m.kind === "result")
+    .filter(
+      (m) =>
+        m.result !== undefined && (m.tool_use_id ?? "").startsWith(prefix) && m.kind === "result",
+    )
     .map((m) => m.result!);
 }
 
@@ -141,7 +237,7 @@ async function main(): Promise<void> {
     await world.close();
     claim("nothing is left behind: no folder, no daemon, no tmux server", !existsSync(world.dir));
   }
-  if (failure !== undefined) console.error(`\nThe demo stopped: ${failure instanceof Error ? failure.message : String(failure)}`);
+  if (failure !== undefined) console.error(`\nThe demo stopped: ${errorLine(failure)}`);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`\n${claims - broken} of ${claims} claims held, ${seconds} s`);
   process.exit(failure === undefined && broken === 0 ? 0 : 1);
@@ -150,8 +246,11 @@ async function main(): Promise<void> {
 /** For whoever has to find out why: the daemon's log and the agents' screens. */
 async function explain(world: World): Promise<void> {
   const logFile = join(world.stateDir, "kkd.log");
-  if (existsSync(logFile)) block("kkd.log", readFileSync(logFile, "utf8").split("\n").slice(-40).join("\n"));
-  for (const line of world.tmux.run("list-panes", "-a", "-F", "#{pane_id} #{session_name}").out.split("\n")) {
+  if (existsSync(logFile))
+    block("kkd.log", readFileSync(logFile, "utf8").split("\n").slice(-40).join("\n"));
+  for (const line of world.tmux
+    .run("list-panes", "-a", "-F", "#{pane_id} #{session_name}")
+    .out.split("\n")) {
     const [pane = ""] = line.split(" ");
     if (pane !== "") block(line, world.tmux.run("capture-pane", "-p", "-t", pane).out.trimEnd());
   }

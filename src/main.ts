@@ -9,5 +9,6 @@ import { runHook } from "./cmd/hook.ts";
 
 const name = process.argv0.slice(process.argv0.lastIndexOf("/") + 1);
 if (name === "kk-hook" || process.env["KIKI_AS"] === "kk-hook") runHook();
-else if (name === "kkd" || process.env["KIKI_AS"] === "kkd") void import("./cmd/kkd.ts").then((m) => m.main());
+else if (name === "kkd" || process.env["KIKI_AS"] === "kkd")
+  void import("./cmd/kkd.ts").then((m) => m.main());
 else void import("./cmd/kk.ts").then((m) => m.main(process.argv.slice(2)));

@@ -1,10 +1,11 @@
 /** The two scripted agents of the demo. They wait for signal files, so that the story has one order. */
 
 interface Signals {
-  signal(name: string): string;
+  signal: (name: string) => string;
 }
 
-const PARSER_V1 = 'export const version = "v1";\nexport const parse = (text: string) => text.split("+");\n';
+const PARSER_V1 =
+  'export const version = "v1";\nexport const parse = (text: string) => text.split("+");\n';
 const LEXER = "export const tokens = (text: string) => text.match(/\\d+|\\S/g) ?? [];\n";
 
 const bash = (id: string, command: string) => ({
@@ -19,7 +20,12 @@ const write = (id: string, file_path: string, content: string) => ({
   name: "Write",
   input: { file_path, content },
 });
-const read = (id: string, file_path: string) => ({ type: "tool_use", id, name: "Read", input: { file_path } });
+const read = (id: string, file_path: string) => ({
+  type: "tool_use",
+  id,
+  name: "Read",
+  input: { file_path },
+});
 const say = (text: string) => ({ type: "text", text });
 const wait = (path: string) => ({ type: "wait_file", path, timeout_ms: 90_000 });
 const touch = (path: string) => ({ type: "touch_file", path });
@@ -28,8 +34,17 @@ const touch = (path: string) => ({ type: "touch_file", path });
 export function parentScenario({ signal }: Signals): unknown {
   return {
     responses: [
-      [say("I write the parser."), write("p1", "parser.ts", PARSER_V1), bash("p2", "jj describe -m 'parser: split at plus'")],
-      [touch(signal("parser-written")), wait(signal("amend")), say("A better version."), read("p3", "parser.ts")],
+      [
+        say("I write the parser."),
+        write("p1", "parser.ts", PARSER_V1),
+        bash("p2", "jj describe -m 'parser: split at plus'"),
+      ],
+      [
+        touch(signal("parser-written")),
+        wait(signal("amend")),
+        say("A better version."),
+        read("p3", "parser.ts"),
+      ],
       [
         {
           type: "tool_use",
@@ -39,7 +54,11 @@ export function parentScenario({ signal }: Signals): unknown {
         },
         bash("p5", "jj status"),
       ],
-      [wait(signal("add")), say("Now a lexer, as a revision of its own."), bash("p6", "jj new -m 'lexer: tokens'")],
+      [
+        wait(signal("add")),
+        say("Now a lexer, as a revision of its own."),
+        bash("p6", "jj new -m 'lexer: tokens'"),
+      ],
       [write("p7", "lexer.ts", LEXER), bash("p8", "jj status")],
       [say("Parser and lexer are done.")],
     ],
@@ -69,7 +88,12 @@ export function childScenario({ signal }: Signals, log: string): unknown {
         when: blocked,
         do: [[say("The parser moved under me. I read it again."), read("reread-1", "parser.ts")]],
       },
-      [touch(signal("re-read")), wait(signal("go-on")), say("On with the work."), bash("more-1", "echo running the tests")],
+      [
+        touch(signal("re-read")),
+        wait(signal("go-on")),
+        say("On with the work."),
+        bash("more-1", "echo running the tests"),
+      ],
       { when: blocked, do: [[say("There is a lexer now."), read("reread-2", "lexer.ts")]] },
       [bash("more-2", "echo all green")],
       [touch(signal("done")), say("The tests are done.")],

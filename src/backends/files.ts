@@ -131,7 +131,7 @@ export function copyInto(from: string, to: string): string | null {
  * last descriptor closes. With `content`, positioned at its start.
  */
 export function namelessFile(folders: readonly string[], content?: string | Uint8Array): number {
-  let why: unknown = new Error("no folder given");
+  let why = new Error("no folder given");
   for (const folder of folders) {
     const path = join(folder, `kiki-${randomBytes(12).toString("hex")}`);
     try {
@@ -140,7 +140,7 @@ export function namelessFile(folders: readonly string[], content?: string | Uint
       unlinkSync(path);
       return fd;
     } catch (error) {
-      why = error;
+      why = error as Error;
     }
   }
   throw why;

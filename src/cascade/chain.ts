@@ -56,15 +56,22 @@ export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedSt
 function followersOf(db: Db, thread: ThreadId): ThreadId[] {
   const all = edges(db);
   const found: ThreadId[] = [];
-  for (let level = [thread]; level.length > 0; ) {
-    level = all.filter((e) => level.includes(e.parent) && !found.includes(e.child)).map((e) => e.child);
+  for (let level = [thread]; level.length > 0;) {
+    level = all
+      .filter((e) => level.includes(e.parent) && !found.includes(e.child))
+      .map((e) => e.child);
     found.push(...level);
   }
   return found;
 }
 
 /** The staged view must show the same changes, each with one parent, on the new base, and the child's head among them. */
-export async function stagedFits(scene: Scene, staged: OpId, toBase: CommitId, owned: OwnedStack): Promise<boolean> {
+export async function stagedFits(
+  scene: Scene,
+  staged: OpId,
+  toBase: CommitId,
+  owned: OwnedStack,
+): Promise<boolean> {
   const view = await scene.views.at(staged);
   const head = view.get(scene.child.workspaceName);
   if (head === undefined || head.divergent) return false;
@@ -77,7 +84,10 @@ export async function stagedFits(scene: Scene, staged: OpId, toBase: CommitId, o
   );
 }
 
-function sameChanges(a: readonly { changeId: string }[], b: readonly { changeId: string }[]): boolean {
+function sameChanges(
+  a: readonly { changeId: string }[],
+  b: readonly { changeId: string }[],
+): boolean {
   const ids = new Set(b.map((c) => c.changeId));
   return a.length === b.length && ids.size === b.length && a.every((c) => ids.has(c.changeId));
 }

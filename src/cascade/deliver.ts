@@ -334,11 +334,7 @@ function adapterOf(deps: CascadeDeps, caller: HookCaller): ReturnType<CascadeDep
 }
 
 /** Written, durably, before the tuple commits: hooks that cannot reach the daemon look at it. */
-export function ensureMarker(
-  deps: CascadeDeps,
-  threadId: string,
-  intentId: string,
-): void {
+export function ensureMarker(deps: CascadeDeps, threadId: string, intentId: string): void {
   const paths = threadPaths(deps.stateDir, deps.repoId, threadId);
   deps.files.writeDurable(paths.barrier, `${intentId}\n`, 0o600);
 }

@@ -284,9 +284,7 @@ export class Inbox {
   /** After `drain`: a call that passed unseen is an open PassThrough admission now, so only fresh files count. */
   passedUnresolved(caller: HookCaller): boolean {
     const { passed } = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId);
-    return (this.#deps.files.listDir(passed)).some((n) =>
-      n.startsWith(`${caller.incarnation}.`),
-    );
+    return this.#deps.files.listDir(passed).some((n) => n.startsWith(`${caller.incarnation}.`));
   }
 
   #adapter(caller: HookCaller): ReturnType<CascadeDeps["harness"]> {

@@ -27,7 +27,7 @@ export interface SettleInput {
   intentId: string;
   ordinal: number;
   mode: SettleMode;
-  refresh(): Promise<OpId[]>;
+  refresh: () => Promise<OpId[]>;
 }
 
 /** Unbindable batches in a row before a person hears of it. */

@@ -3,7 +3,7 @@ import { fstatSync, readFileSync } from "node:fs";
 import { isatty } from "node:tty";
 import { defineCommand } from "citty";
 import { agentEnv } from "../core/agent-env.ts";
-import { fail } from "../core/errors.ts";
+import { fail, KikiError } from "../core/errors.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Input, Output } from "../rpc/contract/methods.ts";
 import { approve } from "./approve.ts";
@@ -20,6 +20,8 @@ type NewThread = Input<"BeginApproval">["args"];
 
 /** A plan reads the repository; a slow jj may take its time. */
 const PLAN_TIMEOUT_MS = 120_000;
+/** Plans shown in a row before a repository that never stands still is reported. */
+const MAX_PLANS = 5;
 
 export const newCommand = defineCommand({
   meta: { name: "new", description: "Create a thread: workspace, bookmark, tmux session, agent" },
@@ -71,22 +73,38 @@ export const newCommand = defineCommand({
       harness: args.harness ?? null,
       harnessArgs: (data as CommandData | undefined)?.lists["harness-arg"] ?? [],
     });
+    const created = await approvedCreation(client, request);
+    await followCreation(client, created);
+    print(`created ${created.name}`);
+    await arrive(created, args.detach === true);
+  },
+});
+
+/**
+ * What is created is exactly what was approved. When the repository moved while the person was reading (an agent
+ * snapshots all day), the new plan is shown and asked about anew.
+ */
+async function approvedCreation(client: Client, request: NewThread): Promise<Output<"NewThread">> {
+  for (let round = 1; ; round += 1) {
     const plan = await client.call(
       "BeginApproval",
       { method: "NewThread", args: request },
       { timeoutMs: PLAN_TIMEOUT_MS },
     );
     approve(plan);
-    const created = await client.call(
-      "NewThread",
-      { ...request, digest: plan.digest },
-      { timeoutMs: PLAN_TIMEOUT_MS },
-    );
-    await followCreation(client, created);
-    print(`created ${created.name}`);
-    await arrive(created, args.detach === true);
-  },
-});
+    try {
+      return await client.call(
+        "NewThread",
+        { ...request, digest: plan.digest },
+        { timeoutMs: PLAN_TIMEOUT_MS },
+      );
+    } catch (error) {
+      const changed = error instanceof KikiError && error.code === "plan-changed";
+      if (!changed || round === MAX_PLANS) throw error;
+      note("the repository moved while you were reading; this is the plan now:");
+    }
+  }
+}
 
 type Given = Pick<
   NewThread,

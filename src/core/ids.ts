@@ -27,10 +27,6 @@ export function isOpId(text: string): boolean {
   return /^[0-9a-f]{128}$/.test(text);
 }
 
-export function isCommitId(text: string): boolean {
-  return /^[0-9a-f]{40}$/.test(text);
-}
-
 /** First characters of an id, for people. */
 export function short(id: string): string {
   return id.slice(0, 12);

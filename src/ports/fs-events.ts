@@ -1,5 +1,8 @@
 /** Something may have changed under a folder. Lossy by contract: a receiver re-lists, and polls as a fallback. */
 export interface FsEvents {
   /** Resolves once armed. `reason` on failure (inotify exhausted, no native watcher): the caller goes on polling. */
-  watch(folder: string, onChange: () => void): Promise<{ armed: boolean; reason?: string; stop(): Promise<void> }>;
+  watch(
+    folder: string,
+    onChange: () => void,
+  ): Promise<{ armed: boolean; reason?: string; stop(): Promise<void> }>;
 }

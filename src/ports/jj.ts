@@ -111,10 +111,9 @@ export interface JjRepo {
   workspaces(op: OpId): Promise<WorkspaceView[]>;
   /**
    * Commits of a revset, newest first. Hidden commits resolve by full commit id. `trunk()` is the root commit (40
-   * zeros) where there is no trunk. `@` is that of `workspaceRoot`, default the main workspace. `jj-revset` on a bad
-   * revset.
+   * zeros) where there is no trunk; a bare `@` is the main workspace's. `jj-revset` on a bad revset.
    */
-  commits(op: OpId, revset: string, workspaceRoot?: string): Promise<CommitView[]>;
+  commits(op: OpId, revset: string): Promise<CommitView[]>;
   /** Like `commits`, limited to `ids` that exist (`present()`). */
   existing(op: OpId, ids: readonly CommitId[]): Promise<CommitView[]>;
   /** `ancestor` is an ancestor of, or equal to, `of`. */

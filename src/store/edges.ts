@@ -169,10 +169,9 @@ export function incarnation(db: Db, id: IncarnationId): IncarnationRow | null {
 /** Every incarnation that has not been retired, with its thread. */
 export function liveIncarnations(db: Db): { threadId: ThreadId; incarnation: IncarnationId }[] {
   return db
-    .query<
-      { threadId: string; incarnation: string },
-      []
-    >("SELECT thread_id AS threadId, agent_session_id AS incarnation FROM agent_sessions WHERE retired_at IS NULL")
+    .query<{ threadId: string; incarnation: string }, []>(
+      "SELECT thread_id AS threadId, agent_session_id AS incarnation FROM agent_sessions WHERE retired_at IS NULL",
+    )
     .all();
 }
 

@@ -9,6 +9,7 @@ import { darwinProcesses, parsePsLine } from "../../src/backends/processes/darwi
 import { processesFor } from "../../src/backends/processes/select.ts";
 import { failureOf } from "../support/failure.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
+import { waitFor } from "../support/wait.ts";
 
 afterAll(removeTempDirs);
 
@@ -49,7 +50,9 @@ describe("processes", () => {
         expect(identity).toMatchObject({ pid: child.pid, startTime: expect.stringMatching(/./) });
         expect(processes.identify(child.pid)).toEqual(identity!);
         expect(processes.parentOf(child.pid)).toBe(process.pid);
-        expect(processes.withArgument(token)).toEqual([identity!]);
+        // Until the child has become the program, it shows its parent's arguments.
+        const found = await waitFor(() => processes.withArgument(token)[0], DEADLINE_MS, "found");
+        expect(found).toEqual(identity!);
       } finally {
         process.kill(-child.pid, "SIGKILL");
         await child.exited;

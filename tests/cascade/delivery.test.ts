@@ -72,7 +72,9 @@ test("five concurrent first calls → one materialisation, all blocked with the 
   expect(new Set(texts(answers)).size).toBe(1);
   expect(answers[0]!.text).toBe(intent(f).payload);
   expect(await f.opCount()).toBe(before);
-  const tokens = f.rig.db.query("SELECT count(*) AS n FROM op_attribution WHERE handler = 'reconcile'").get();
+  const tokens = f.rig.db
+    .query("SELECT count(*) AS n FROM op_attribution WHERE handler = 'reconcile'")
+    .get();
   expect(tokens).toEqual({ n: 1 });
 });
 
@@ -151,7 +153,10 @@ test("receipt shows that a blocked tool ran → RecoveryRequired, loud, further 
   await f.amend("two\n");
   const first = await f.agent.call();
   await f.agent.close([{ ...first, got: "total 0\n" }]);
-  expect(intent(f)).toMatchObject({ state: "RecoveryRequired", reason: "a blocked tool ran anyway" });
+  expect(intent(f)).toMatchObject({
+    state: "RecoveryRequired",
+    reason: "a blocked tool ran anyway",
+  });
   expect((await f.agent.call()).text).toContain("waits for a person");
   expect(f.rig.attention(f.child)).toHaveLength(1);
 });
@@ -258,7 +263,11 @@ test.each([
   expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
 });
 
-test.each([["before", "intent.integrate.before"], ["after", "intent.integrate.effected"], ["at the update after", "intent.update-stale.before"]])(
+test.each([
+  ["before", "intent.integrate.before"],
+  ["after", "intent.integrate.effected"],
+  ["at the update after", "intent.update-stale.before"],
+])(
   "parent advance, daemon dies %s the integration → after restart the story ends the same, one rebase visible",
   async (_, point) => {
     const f = await family();
@@ -268,7 +277,15 @@ test.each([["before", "intent.integrate.before"], ["after", "intent.integrate.ef
     await f.rig.reboot();
     await endsWell(f, blocked);
     expect(f.rig.file(f.child, "lexer.txt")).toBe("lexer.txt\n");
-    const divergent = await f.rig.repo.jj(["log", "--ignore-working-copy", "--no-graph", "-r", "divergent()", "-T", "commit_id"]);
+    const divergent = await f.rig.repo.jj([
+      "log",
+      "--ignore-working-copy",
+      "--no-graph",
+      "-r",
+      "divergent()",
+      "-T",
+      "commit_id",
+    ]);
     expect(divergent).toBe("");
   },
 );
@@ -316,7 +333,9 @@ test("outage: calls passed unseen and their closing events spooled → each call
   // c1's batch is open and passed: its sibling passes with it.
   const sibling = await f.agent.call("c2");
   expect(texts([seen, sibling])).toEqual([null, null]);
-  const rows = f.rig.db.query("SELECT tool_use_id, batch_ordinal, batch_end FROM tool_admissions ORDER BY tool_use_id").all();
+  const rows = f.rig.db
+    .query("SELECT tool_use_id, batch_ordinal, batch_end FROM tool_admissions ORDER BY tool_use_id")
+    .all();
   expect(rows).toEqual([
     { tool_use_id: "b1", batch_ordinal: 1, batch_end: "closed" },
     { tool_use_id: "b2", batch_ordinal: 1, batch_end: "closed" },

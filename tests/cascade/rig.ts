@@ -64,7 +64,11 @@ export interface Rig {
 }
 
 export async function makeRig(
-  options: { colocated?: boolean; settings?: Partial<CascadeDeps["settings"]>; wrapJj?(jj: JjRepo): JjRepo } = {},
+  options: {
+    colocated?: boolean;
+    settings?: Partial<CascadeDeps["settings"]>;
+    wrapJj?(jj: JjRepo): JjRepo;
+  } = {},
 ): Promise<Rig> {
   const repo = await makeRepo({ colocated: options.colocated ?? false });
   const stateDir = join(repo.dir, "state");
@@ -88,12 +92,18 @@ export async function makeRig(
       exclusive: (body) => queues.run("jj", () => body(jj)),
       harness: () => harness,
       files,
-      fsEvents: { watch: () => Promise.resolve({ armed: false, reason: "test", stop: () => Promise.resolve() }) },
+      fsEvents: {
+        watch: () =>
+          Promise.resolve({ armed: false, reason: "test", stop: () => Promise.resolve() }),
+      },
       processes: { identify: () => null, parentOf: () => null, withArgument: () => [] },
       clock: realClock,
       ids: realIds,
       crash,
-      log: process.env["KIKI_TEST_LOG"] === undefined ? { info: () => undefined, warn: () => undefined, error: () => undefined } : console,
+      log:
+        process.env["KIKI_TEST_LOG"] === undefined
+          ? { info: () => undefined, warn: () => undefined, error: () => undefined }
+          : console,
       queues,
       // Polling is off: every test says itself when operations are read.
       settings: { ...DEFAULT_SETTINGS, pollMs: 3_600_000, ...options.settings },
@@ -132,7 +142,12 @@ export async function makeRig(
 }
 
 /** What `kk new` leaves behind, by the shortest way: a workspace on the parent's exact `@` and the rows. */
-async function makeThread(rig: Rig, name: string, follows?: TestThread, base?: string): Promise<TestThread> {
+async function makeThread(
+  rig: Rig,
+  name: string,
+  follows?: TestThread,
+  base?: string,
+): Promise<TestThread> {
   const { db, jj, repo } = rig;
   const thread: TestThread = {
     id: crypto.randomUUID(),
@@ -241,7 +256,11 @@ export class Agent {
   }
 
   /** One call to its end: "pass", or the text the hook printed. `deliver` reports MarkDelivered like the hook does. */
-  async call(toolUseId = this.newId(), agentId: string | null = null, deliver = true): Promise<Answer> {
+  async call(
+    toolUseId = this.newId(),
+    agentId: string | null = null,
+    deliver = true,
+  ): Promise<Answer> {
     let answer = await this.ask(toolUseId, agentId);
     if (answer.decision === "hold") answer = await this.confirm(answer.token);
     if (answer.decision === "hold") throw new Error("held twice");
@@ -258,7 +277,10 @@ export class Agent {
   }
 
   /** The closing event of a batch: what the model got for every call, refusals in the harness's wrapper. */
-  close(answers: readonly (Answer & { got?: string })[], agentId: string | null = null): Promise<void> {
+  close(
+    answers: readonly (Answer & { got?: string })[],
+    agentId: string | null = null,
+  ): Promise<void> {
     return this.event({
       type: "BatchClosed",
       sessionId: "s",
@@ -299,7 +321,10 @@ export class Agent {
       toolName: "Tool",
     };
     const body = toolUseId === null ? "" : JSON.stringify(event);
-    writeFileSync(join(folder, `${this.thread.incarnation}.${readdirSync(folder).length + 1000}`), body);
+    writeFileSync(
+      join(folder, `${this.thread.incarnation}.${readdirSync(folder).length + 1000}`),
+      body,
+    );
   }
 }
 

@@ -16,7 +16,11 @@ async function keep(w: Promise<World>): Promise<World> {
 }
 
 /** Exactly one line on stderr, nothing on stdout, the given exit code. */
-function oneLine(result: { code: number; stdout: string; stderr: string }, code: number, pattern: RegExp): void {
+function oneLine(
+  result: { code: number; stdout: string; stderr: string },
+  code: number,
+  pattern: RegExp,
+): void {
   expect(result.stderr.trimEnd().split("\n")).toHaveLength(1);
   expect(result.stderr).toMatch(pattern);
   expect(result.stdout).toBe("");
@@ -48,21 +52,24 @@ test.each([
   ["jj too old", "jj", 'echo "jj 0.41.0"', /jj 0\.41\.0.*0\.46/],
   ["git too old", "git", 'echo "git version 2.39.5"', /git 2\.39\.5.*2\.42/],
   ["tmux too old", "tmux", 'echo "tmux 3.0a"', /tmux 3\.0a.*3\.2/],
-])("kk new with %s → one line with the version that is needed, nothing created", async (_, name, body, pattern) => {
-  const w = await keep(makeWorld());
-  const folder = join(w.dir, "old-tools");
-  tool(folder, name, body);
-  w.env["PATH"] = `${folder}:${w.env["PATH"]}`;
-  // A registered repository needs a working jj only to be found; the old tool is met by `kk new`.
-  if (name === "jj") {
+])(
+  "kk new with %s → one line with the version that is needed, nothing created",
+  async (_, name, body, pattern) => {
+    const w = await keep(makeWorld());
+    const folder = join(w.dir, "old-tools");
+    tool(folder, name, body);
+    w.env["PATH"] = `${folder}:${w.env["PATH"]}`;
+    // A registered repository needs a working jj only to be found; the old tool is met by `kk new`.
+    if (name === "jj") {
+      oneLine(await w.kk(["new", "x"]), 1, pattern);
+      return;
+    }
+    expect((await w.kk(["init"])).code).toBe(0);
+    const before = readdirSync(w.dir).sort();
     oneLine(await w.kk(["new", "x"]), 1, pattern);
-    return;
-  }
-  expect((await w.kk(["init"])).code).toBe(0);
-  const before = readdirSync(w.dir).sort();
-  oneLine(await w.kk(["new", "x"]), 1, pattern);
-  expect(readdirSync(w.dir).sort()).toEqual(before);
-});
+    expect(readdirSync(w.dir).sort()).toEqual(before);
+  },
+);
 
 test("kk new without tmux on PATH → says so and what to install", async () => {
   const w = await keep(initialised());
@@ -94,7 +101,12 @@ test.each([
   ["unknown harness", ["new", "x", "--harness", "cursor"], 2, /claude-code.*codex/],
   ["a base that names nothing", ["new", "x", "--base", "nonsense"], 1, /nonsense/],
   ["a base that names several commits", ["new", "x", "--base", "all()"], 2, /exactly one/],
-  ["a harness argument that touches the settings", ["new", "x", "--harness-arg=--settings"], 2, /--settings/],
+  [
+    "a harness argument that touches the settings",
+    ["new", "x", "--harness-arg=--settings"],
+    2,
+    /--settings/,
+  ],
   ["an unknown command", ["frobnicate"], 2, /frobnicate/],
   ["an unknown flag", ["ls", "--al"], 2, /--al\b/],
   ["status of an unknown thread", ["status", "nobody"], 3, /nobody/],
@@ -119,8 +131,14 @@ test("workspace path that exists → refused, named, its content untouched", asy
 
 test("harness not on PATH → the documented line", async () => {
   const w = await keep(initialised());
-  const path = (w.env["PATH"] ?? "").split(":").filter((p) => !p.endsWith("fixtures/agents") && !existsSync(join(p, "claude")));
-  oneLine(await runWith(w, path.join(":"), ["new", "x"]), 1, /claude.* not on PATH — install it or pass --harness/);
+  const path = (w.env["PATH"] ?? "")
+    .split(":")
+    .filter((p) => !p.endsWith("fixtures/agents") && !existsSync(join(p, "claude")));
+  oneLine(
+    await runWith(w, path.join(":"), ["new", "x"]),
+    1,
+    /claude.* not on PATH — install it or pass --harness/,
+  );
 });
 
 test("kk new without a terminal → the plan is printed, exit 4, nothing created", async () => {

@@ -33,9 +33,24 @@ function moments(file: string): Moment[] {
     .map((line) => JSON.parse(line) as Moment);
 }
 
-const bash = (id: string, command: string) => ({ type: "tool_use", id, name: "Bash", input: { command, description: command } });
-const write = (id: string, file_path: string, content: string) => ({ type: "tool_use", id, name: "Write", input: { file_path, content } });
-const read = (id: string, file_path: string) => ({ type: "tool_use", id, name: "Read", input: { file_path } });
+const bash = (id: string, command: string) => ({
+  type: "tool_use",
+  id,
+  name: "Bash",
+  input: { command, description: command },
+});
+const write = (id: string, file_path: string, content: string) => ({
+  type: "tool_use",
+  id,
+  name: "Write",
+  input: { file_path, content },
+});
+const read = (id: string, file_path: string) => ({
+  type: "tool_use",
+  id,
+  name: "Read",
+  input: { file_path },
+});
 const wait = (path: string) => ({ type: "wait_file", path, timeout_ms: 120_000 });
 const touch = (path: string) => ({ type: "touch_file", path });
 
@@ -56,9 +71,25 @@ async function family(w: World, childLog: string): Promise<{ child: string }> {
     log: childLog,
     responses: [
       [write("c1", "own.ts", "mine\n"), bash("c2", "jj describe -m tests")],
-      [touch(w.signal("child-ready")), wait(w.signal("batch-1")), read("a1", "parser.ts"), read("a2", "own.ts"), bash("a3", "touch ran-a3")],
-      { while: blocked, do: [[read("again-1", "parser.ts"), bash("again-2", "echo going on")]], max: 200 },
-      [touch(w.signal("told-1")), wait(w.signal("batch-2")), read("b1", "parser.ts"), write("b2", "b2.txt", "b2\n"), bash("b3", "touch ran-b3")],
+      [
+        touch(w.signal("child-ready")),
+        wait(w.signal("batch-1")),
+        read("a1", "parser.ts"),
+        read("a2", "own.ts"),
+        bash("a3", "touch ran-a3"),
+      ],
+      {
+        while: blocked,
+        do: [[read("again-1", "parser.ts"), bash("again-2", "echo going on")]],
+        max: 200,
+      },
+      [
+        touch(w.signal("told-1")),
+        wait(w.signal("batch-2")),
+        read("b1", "parser.ts"),
+        write("b2", "b2.txt", "b2\n"),
+        bash("b3", "touch ran-b3"),
+      ],
       { while: blocked, do: [[read("again-3", "lexer.ts")]], max: 200 },
       [bash("c9", "echo end")],
       [touch(w.signal("child-done")), { type: "text", text: "done" }],
@@ -72,7 +103,11 @@ async function family(w: World, childLog: string): Promise<{ child: string }> {
 }
 
 const detected = (w: World) =>
-  waitFor(async () => (await w.state("tests")).intents.some((i) => i.state === "Detected"), 30_000, "a detected intent");
+  waitFor(
+    async () => (await w.state("tests")).intents.some((i) => i.state === "Detected"),
+    30_000,
+    "a detected intent",
+  );
 const settled = (w: World, count: number) =>
   waitFor(
     async () => {
@@ -105,8 +140,16 @@ function repoDb(w: World): Database {
 function story(w: World): string {
   const db = repoDb(w);
   const rows = [
-    ...db.query("SELECT seq, kind, state, barrier_tool_batch, receipt, soft_redelivery_count, reason FROM sync_intents").all(),
-    ...db.query("SELECT batch_ordinal, tool_use_id, admission, answer, resolution, batch_end FROM tool_admissions").all(),
+    ...db
+      .query(
+        "SELECT seq, kind, state, barrier_tool_batch, receipt, soft_redelivery_count, reason FROM sync_intents",
+      )
+      .all(),
+    ...db
+      .query(
+        "SELECT batch_ordinal, tool_use_id, admission, answer, resolution, batch_end FROM tool_admissions",
+      )
+      .all(),
     ...db.query("SELECT kind, message FROM attention").all(),
   ];
   const log = readFileSync(join(w.stateDir, "kkd.log"), "utf8").split("\n").slice(-25);
@@ -115,51 +158,67 @@ function story(w: World): string {
 
 function payloads(w: World): string[] {
   const db = repoDb(w);
-  return db.query<{ payload: string }, []>("SELECT payload FROM sync_intents ORDER BY seq").all().map((r) => r.payload);
+  return db
+    .query<{ payload: string }, []>("SELECT payload FROM sync_intents ORDER BY seq")
+    .all()
+    .map((r) => r.payload);
 }
 
-test.each([true, false])("story, colocated %p: two parent moves → both delivered byte for byte, files changed only while a batch was held", async (colocated) => {
-  const w = await world({ colocated });
-  const log = join(w.dir, "child.ndjson");
-  const { child } = await family(w, log);
-  const recorder = recordChanges(child);
-  w.raise("amend");
-  await detected(w);
-  w.raise("batch-1");
-  await waitFor(() => existsSync(w.signal("told-1")), 60_000, "the child going on");
-  expect(readFileSync(join(child, "parser.ts"), "utf8")).toBe("v2\n");
-  w.raise("add");
-  await waitFor(() => existsSync(w.signal("parent-done")), 60_000, "the parent's second move");
-  await detected(w);
-  w.raise("batch-2");
-  await waitFor(() => existsSync(w.signal("child-done")), 60_000, "the child's end");
-  await settled(w, 2);
-  recorder.stop();
+test.each([true, false])(
+  "story, colocated %p: two parent moves → both delivered byte for byte, files changed only while a batch was held",
+  async (colocated) => {
+    const w = await world({ colocated });
+    const log = join(w.dir, "child.ndjson");
+    const { child } = await family(w, log);
+    const recorder = recordChanges(child);
+    w.raise("amend");
+    await detected(w);
+    w.raise("batch-1");
+    await waitFor(() => existsSync(w.signal("told-1")), 60_000, "the child going on");
+    expect(readFileSync(join(child, "parser.ts"), "utf8")).toBe("v2\n");
+    w.raise("add");
+    await waitFor(() => existsSync(w.signal("parent-done")), 60_000, "the parent's second move");
+    await detected(w);
+    w.raise("batch-2");
+    await waitFor(() => existsSync(w.signal("child-done")), 60_000, "the child's end");
+    await settled(w, 2);
+    recorder.stop();
 
-  const all = moments(log);
-  const wrapped = (id: string) => all.find((m) => m.kind === "result" && m.tool_use_id === id)?.result;
-  const [first, second] = payloads(w);
-  for (const id of ["a1", "a2"]) expect(wrapped(id)).toBe(`PreToolUse:Read hook error: ${first}`);
-  expect(wrapped("a3")).toBe(`PreToolUse:Bash hook error: ${first}`);
-  expect(wrapped("b1")).toBe(`PreToolUse:Read hook error: ${second}`);
-  expect(wrapped("b2")).toBe(`PreToolUse:Write hook error: ${second}`);
-  expect(wrapped("b3")).toBe(`PreToolUse:Bash hook error: ${second}`);
-  for (const file of ["ran-a3", "ran-b3", "b2.txt"]) expect(existsSync(join(child, file))).toBe(false);
-  expect(readFileSync(join(child, "lexer.ts"), "utf8")).toBe("lexer\n");
-  expect(readFileSync(join(child, "own.ts"), "utf8")).toBe("mine\n");
+    const all = moments(log);
+    const wrapped = (id: string) =>
+      all.find((m) => m.kind === "result" && m.tool_use_id === id)?.result;
+    const [first, second] = payloads(w);
+    for (const id of ["a1", "a2"]) expect(wrapped(id)).toBe(`PreToolUse:Read hook error: ${first}`);
+    expect(wrapped("a3")).toBe(`PreToolUse:Bash hook error: ${first}`);
+    expect(wrapped("b1")).toBe(`PreToolUse:Read hook error: ${second}`);
+    expect(wrapped("b2")).toBe(`PreToolUse:Write hook error: ${second}`);
+    expect(wrapped("b3")).toBe(`PreToolUse:Bash hook error: ${second}`);
+    for (const file of ["ran-a3", "ran-b3", "b2.txt"])
+      expect(existsSync(join(child, file))).toBe(false);
+    expect(readFileSync(join(child, "lexer.ts"), "utf8")).toBe("lexer\n");
+    expect(readFileSync(join(child, "own.ts"), "utf8")).toBe("mine\n");
 
-  // Every change of a file lies inside a held boundary, or inside a tool of the agent itself.
-  const windows = spans(all, "pre_start", "pre_end").filter((s) => s.decision === "deny").concat(spans(all, "tool_start", "tool_end"));
-  expect(recorder.changes.some((c) => c.path === "parser.ts")).toBe(true);
-  expect(recorder.changes.some((c) => c.path === "lexer.ts")).toBe(true);
-  const outside = recorder.changes.filter((c) => !windows.some((s) => c.at >= s.from - CLOCK_TICK_MS && c.at <= s.to));
-  expect(outside).toEqual([]);
-});
+    // Every change of a file lies inside a held boundary, or inside a tool of the agent itself.
+    const windows = spans(all, "pre_start", "pre_end")
+      .filter((s) => s.decision === "deny")
+      .concat(spans(all, "tool_start", "tool_end"));
+    expect(recorder.changes.some((c) => c.path === "parser.ts")).toBe(true);
+    expect(recorder.changes.some((c) => c.path === "lexer.ts")).toBe(true);
+    const outside = recorder.changes.filter(
+      (c) => !windows.some((s) => c.at >= s.from - CLOCK_TICK_MS && c.at <= s.to),
+    );
+    expect(outside).toEqual([]);
+  },
+);
 
 /** The kernel stamps files from a clock that ticks every 4 ms (CONFIG_HZ=250) and is read downwards. */
 const CLOCK_TICK_MS = 10;
 
-function spans(all: readonly Moment[], from: string, to: string): { from: number; to: number; decision?: string | undefined }[] {
+function spans(
+  all: readonly Moment[],
+  from: string,
+  to: string,
+): { from: number; to: number; decision?: string | undefined }[] {
   return all
     .filter((m) => m.kind === from)
     .map((m) => {
@@ -190,14 +249,24 @@ test.each(["Reconciling", "Materialized", "Delivered"])(
       moment,
     );
     process.kill(w.daemonPid(), "SIGKILL");
-    await waitFor(() => existsSync(w.signal("told-1")), 90_000, () => `the child going on\n${story(w)}`);
+    await waitFor(
+      () => existsSync(w.signal("told-1")),
+      90_000,
+      () => `the child going on\n${story(w)}`,
+    );
     await settled(w, 1);
     recorder.stop();
     expect(readFileSync(join(child, "parser.ts"), "utf8")).toBe("v2\n");
     const all = moments(log);
-    expect(all.filter((m) => m.kind === "result" && m.result?.endsWith(payloads(w)[0]!)).length).toBeGreaterThanOrEqual(1);
+    expect(
+      all.filter((m) => m.kind === "result" && m.result?.endsWith(payloads(w)[0]!)).length,
+    ).toBeGreaterThanOrEqual(1);
     // Between the first refusal and the batch's end the marker holds every call, daemon or no daemon.
-    const from = Math.min(...spans(all, "pre_start", "pre_end").filter((s) => s.decision === "deny").map((s) => s.from));
+    const from = Math.min(
+      ...spans(all, "pre_start", "pre_end")
+        .filter((s) => s.decision === "deny")
+        .map((s) => s.from),
+    );
     for (const change of recorder.changes.filter((c) => c.path === "parser.ts")) {
       expect(change.at).toBeGreaterThanOrEqual(from - CLOCK_TICK_MS);
     }
@@ -212,10 +281,16 @@ test("kill -9 at twenty moments of a cascade → every run ends acknowledged or 
   w.raise("amend");
   await detected(w);
   // Between "at once" and "long after the work is done"; a fixed list, so that a failure can be run again.
-  const moments20 = [0, 900, 50, 1400, 200, 700, 350, 1100, 20, 500, 1800, 120, 650, 280, 1000, 80, 420, 1600, 240, 820];
+  const moments20 = [
+    0, 900, 50, 1400, 200, 700, 350, 1100, 20, 500, 1800, 120, 650, 280, 1000, 80, 420, 1600, 240,
+    820,
+  ];
   let kills = 0;
   const stopped = async () => (await w.state("tests")).attention.length > 0;
-  for (const [start, end] of [["batch-1", "told-1"], ["batch-2", "child-done"]] as const) {
+  for (const [start, end] of [
+    ["batch-1", "told-1"],
+    ["batch-2", "child-done"],
+  ] as const) {
     w.raise(start);
     for (; kills < 20 && !existsSync(w.signal(end)) && !(await stopped()); kills += 1) {
       await Bun.sleep(moments20[kills]!); // the moment is the point of this test, not a synchronisation
@@ -227,14 +302,19 @@ test("kill -9 at twenty moments of a cascade → every run ends acknowledged or 
       }
       await w.gone(pid);
     }
-    await waitFor(async () => existsSync(w.signal(end)) || (await stopped()), 60_000, () => `${end}\n${story(w)}`);
+    await waitFor(
+      async () => existsSync(w.signal(end)) || (await stopped()),
+      60_000,
+      () => `${end}\n${story(w)}`,
+    );
   }
   const state = await waitFor(
     async () => {
       const now = await w.state("tests");
       const [intent] = now.intents;
       // Nothing was begun: the agent had no boundary while a daemon was there. Pending, and said so.
-      const untouched = intent?.state === "Detected" && readFileSync(join(child, "parser.ts"), "utf8") === "v1\n";
+      const untouched =
+        intent?.state === "Detected" && readFileSync(join(child, "parser.ts"), "utf8") === "v1\n";
       return intent?.state === "Acknowledged" || now.attention.length > 0 || untouched ? now : null;
     },
     90_000,

@@ -3,12 +3,12 @@
  * started without that proof: whatever such a program tries to reach, it reaches nothing.
  */
 import { dlopen, FFIType, ptr, read } from "bun:ffi";
-import { readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { readFileSync, readlinkSync, realpathSync, writeFileSync } from "node:fs";
 import { lookup } from "node:dns/promises";
 import { join } from "node:path";
 
-/** Set for the process inside. It decides nothing: the proof is made either way. */
-const INSIDE = "KIKI_GATE_NAMESPACE";
+/** Tells the process inside which namespaces it must no longer be in. */
+const OUTSIDE = "KIKI_GATE_OUTSIDE";
 
 // linux/socket.h, linux/sockios.h, linux/if.h, asm-generic/errno.h (the same on x64 and arm64)
 const AF_INET = 2;
@@ -46,8 +46,15 @@ export interface LoopbackProof {
   readonly lines: readonly string[];
 }
 
+/** Network and mount namespace of this process. */
+function namespaces(): string[] {
+  return ["net", "mnt"].map((kind) => readlinkSync(`/proc/self/ns/${kind}`));
+}
+
+/** Whether `runInNamespace` has started this process: neither namespace is the caller's any more. */
 export function insideNamespace(): boolean {
-  return process.env[INSIDE] === "1";
+  const outside = process.env[OUTSIDE]?.split(" ");
+  return outside !== undefined && namespaces().every((name, i) => name !== outside[i]);
 }
 
 /** Runs `command` to its end in a new network namespace; resolves with its exit code. */
@@ -61,7 +68,7 @@ export async function runInNamespace(
   // Without root, a user namespace of one's own gives the right to make the other two.
   const rights = process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"];
   const child = Bun.spawn(["unshare", ...rights, "--net", "--mount", "--", ...command], {
-    env: { ...env, [INSIDE]: "1" },
+    env: { ...env, [OUTSIDE]: namespaces().join(" ") },
     stdio: ["inherit", "inherit", "inherit"],
   });
   const forward = (signal: NodeJS.Signals): void => child.kill(signal);
@@ -72,6 +79,8 @@ export async function runInNamespace(
 
 /** Brings loopback up and, where mounting is allowed, makes names resolve to nothing but loopback. */
 export function prepareNamespace(folder: string): void {
+  // Before anything is mounted: never over the machine's own files.
+  refuseOtherInterfaces();
   raiseLoopback();
   const hosts = join(folder, "hosts");
   const resolver = join(folder, "resolv.conf");
@@ -124,16 +133,20 @@ function raiseLoopback(): void {
   });
 }
 
-/** Throws when anything but loopback can be reached from this process. */
-export async function proveLoopbackOnly(): Promise<LoopbackProof> {
-  const lines: string[] = [];
-  // Of the reading process's own namespace, up or not; /sys may still show the machine's.
-  const interfaces = readFileSync("/proc/self/net/dev", "utf8")
+function refuseOtherInterfaces(): void {
+  // Those of the reading process's own namespace, up or not; /sys may still show the machine's.
+  const names = readFileSync("/proc/self/net/dev", "utf8")
     .split("\n")
     .slice(2)
     .map((line) => line.split(":")[0]?.trim() ?? "")
     .filter((name) => name !== "");
-  if (interfaces.join() !== "lo") throw refused(`interfaces here: ${interfaces.join(", ")}`);
+  if (names.join() !== "lo") throw refused(`interfaces here: ${names.join(", ")}`);
+}
+
+/** Throws when anything but loopback can be reached from this process. */
+export async function proveLoopbackOnly(): Promise<LoopbackProof> {
+  refuseOtherInterfaces();
+  const lines: string[] = [];
   lines.push("the only network interface is lo");
 
   for (const address of NOWHERE) {

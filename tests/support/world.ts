@@ -2,7 +2,15 @@
  * A whole machine in a folder: real kiki binary, real jj, real tmux on a socket of its own, the scripted agent as
  * `claude`. Nothing of the machine's user is seen, nothing is left behind by `close`.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { RepoSummary, ThreadState, ThreadSummary } from "../../src/rpc/contract/types.ts";
 import { makeRepo, runAs, type CommandResult, type TestRepo } from "./jj-repo.ts";
@@ -32,7 +40,7 @@ export interface World {
   /** Writes a scenario for the scripted agent and returns the prompt that chooses it. */
   scenario(name: string, scenario: unknown, words?: string): string;
   /** Absolute path of a signal file shared with scenarios. */
-  signal(name: string): string;
+  signal: (name: string) => string;
   raise(name: string): void;
   daemonPid(): number;
   /** Waits until the daemon's process is gone. */
@@ -55,7 +63,8 @@ export interface WorldOptions {
 }
 
 export async function makeWorld(options: WorldOptions = {}): Promise<World> {
-  if (!existsSync(join(ROOT, "dist/kk"))) throw new Error("dist/kk is missing: run `npm run build` first");
+  if (!existsSync(join(ROOT, "dist/kk")))
+    throw new Error("dist/kk is missing: run `npm run build` first");
   const dir = options.dir ?? tempDir("world");
   const repo = await makeRepo({
     dir,
@@ -69,7 +78,12 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   mkdirSync(signals, { recursive: true });
   const env: Record<string, string> = {
     ...repo.env,
-    PATH: [...(options.path ?? []), join(ROOT, "dist"), join(ROOT, "fixtures/agents"), repo.env["PATH"] ?? ""].join(":"),
+    PATH: [
+      ...(options.path ?? []),
+      join(ROOT, "dist"),
+      join(ROOT, "fixtures/agents"),
+      repo.env["PATH"] ?? "",
+    ].join(":"),
     KIKI_PATHS__USER_STATE_DIR: stateDir,
     KIKI_TMUX_SOCKET: socket,
     TERM: "xterm-256color",
@@ -84,14 +98,16 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     kk: (args, cwd = repo.root) => runAs(env, ["kk", ...args], cwd),
     async kkJson<T>(args: readonly string[], cwd?: string): Promise<T> {
       const result = await world.kk([...args, "--json"], cwd);
-      if (result.code !== 0) throw new Error(`kk ${args.join(" ")}: exit ${result.code}\n${result.stderr}`);
+      if (result.code !== 0)
+        throw new Error(`kk ${args.join(" ")}: exit ${result.code}\n${result.stderr}`);
       return JSON.parse(result.stdout) as T;
     },
     kkOnTerminal: (args, answer, cwd = repo.root) => onTerminal(env, ["kk", ...args], answer, cwd),
     async newThread(args) {
       const before = new Set((await world.threads()).map((t) => t.threadId));
       const result = await world.kkOnTerminal(["new", ...args, "--detach"], "y");
-      if (result.code !== 0) throw new Error(`kk new ${args.join(" ")}: exit ${result.code}\n${result.screen}`);
+      if (result.code !== 0)
+        throw new Error(`kk new ${args.join(" ")}: exit ${result.code}\n${result.screen}`);
       return (await world.threads()).find((t) => !before.has(t.threadId))!;
     },
     threads: async () => (await world.kkJson<{ threads: ThreadSummary[] }>(["ls"])).threads,
@@ -113,7 +129,11 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       await world.kk(["daemon", "stop"]);
       // One that was still waiting for the lock, or was killed and replaced in between.
       for (const pid of processesIn(stateDir)) process.kill(pid, "SIGKILL");
-      await waitFor(() => processesIn(stateDir).length === 0, 10_000, `every kkd of ${stateDir} gone`);
+      await waitFor(
+        () => processesIn(stateDir).length === 0,
+        10_000,
+        `every kkd of ${stateDir} gone`,
+      );
       rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
@@ -173,7 +193,11 @@ async function onTerminal(
   const code = await child.exited;
   clearTimeout(timer);
   // What the terminal still has in its buffer arrives after the exit.
-  await waitFor(() => child.terminal?.closed !== false || screen !== "", 1_000, "terminal output").catch(() => undefined);
+  await waitFor(
+    () => child.terminal?.closed !== false || screen !== "",
+    1_000,
+    "terminal output",
+  ).catch(() => undefined);
   child.terminal?.close();
   return { code, screen: plain(screen) };
 }

@@ -43,8 +43,7 @@ function openRepo(ctx: JjContext): JjRepo {
     operations: (head, limit) => reads.operations(ctx, head, limit),
     operationExists: (id) => Promise.resolve(reads.operationExists(ctx, id)),
     workspaces: (op) => reads.workspaces(ctx, op),
-    commits: (op, revset, workspaceRoot) =>
-      reads.commits(ctx, op, revset, workspaceRoot === undefined ? {} : { workspaceRoot }),
+    commits: (op, revset) => reads.commits(ctx, op, revset),
     existing: (op, ids) => reads.existing(ctx, op, ids),
     isAncestor: (op, ancestor, of) => reads.isAncestor(ctx, op, ancestor, of),
     bookmarks: (op) => reads.bookmarks(ctx, op),

@@ -6,7 +6,7 @@ import { isOpId, short, type CommitId, type OpId } from "../../core/ids.ts";
 import type { BookmarkView, CommitView, JjOperation, WorkspaceView } from "../../ports/jj.ts";
 import { run } from "../exec.ts";
 import { listDir } from "../files.ts";
-import { FIXED, read, type ReadOptions } from "./cli.ts";
+import { FIXED, read } from "./cli.ts";
 import type { JjContext } from "./context.ts";
 import { jjError } from "./errors.ts";
 import {
@@ -75,14 +75,9 @@ export async function workspaces(ctx: JjContext, op: OpId): Promise<WorkspaceVie
 }
 
 /** `trunk()` answers the root commit (40 zeros) in a repository without remote bookmarks. */
-export async function commits(
-  ctx: JjContext,
-  op: OpId,
-  revset: string,
-  options: ReadOptions = {},
-): Promise<CommitView[]> {
+export async function commits(ctx: JjContext, op: OpId, revset: string): Promise<CommitView[]> {
   const args = ["log", "--no-graph", `--revision=${revset}`, "-T", COMMIT_TEMPLATE];
-  return parseCommits(await read(ctx, op, `resolve ${quote(revset)}`, args, options));
+  return parseCommits(await read(ctx, op, `resolve ${quote(revset)}`, args));
 }
 
 export async function existing(

@@ -35,10 +35,18 @@ export function hookHandlers(
       row.threadId === caller.threadId &&
       timingSafeEqual(Buffer.from(row.secretSha256), Buffer.from(hashSecret(input.secret)));
     if (!proved) {
-      throw fail("approval", "incarnation-not-identified", "this hook call comes from no known incarnation of its thread");
+      throw fail(
+        "approval",
+        "incarnation-not-identified",
+        "this hook call comes from no known incarnation of its thread",
+      );
     }
     if (row.retired) {
-      throw fail("approval", "incarnation-retired", "this agent's incarnation was replaced; it must not go on");
+      throw fail(
+        "approval",
+        "incarnation-retired",
+        "this agent's incarnation was replaced; it must not go on",
+      );
     }
     return { repo, caller: { threadId: row.threadId, incarnation: row.incarnation } };
   };

@@ -69,7 +69,9 @@ const decision = z.discriminatedUnion("decision", [
   z.object({
     decision: z.literal("deny"),
     output: z.string(),
-    delivered: z.object({ intentId: z.string(), turn: z.number().int(), batch: z.number().int() }).optional(),
+    delivered: z
+      .object({ intentId: z.string(), turn: z.number().int(), batch: z.number().int() })
+      .optional(),
   }),
   z.object({ decision: z.literal("hold"), token: z.string(), holdMs: z.number().int() }),
 ]);
@@ -99,7 +101,9 @@ export const METHODS = {
       stateDir: z.string(),
       socket: z.string(),
       repos: z.number().int(),
-      watching: z.array(z.object({ repoId: z.string(), events: z.boolean(), reason: z.string().nullable() })),
+      watching: z.array(
+        z.object({ repoId: z.string(), events: z.boolean(), reason: z.string().nullable() }),
+      ),
     }),
   }),
   DaemonShutdown: method({
@@ -148,7 +152,12 @@ export const METHODS = {
     doc: "Create a thread exactly as planned. Refused (`plan-changed`) when the digest no longer fits.",
     capability: "registration",
     input: zNewThread.extend({ digest: z.string() }),
-    output: z.object({ repoId: z.string(), threadId: z.string(), name: z.string(), operationId: z.string() }),
+    output: z.object({
+      repoId: z.string(),
+      threadId: z.string(),
+      name: z.string(),
+      operationId: z.string(),
+    }),
   }),
   // ---- reads ----
   RepoThreadSummaries: method({
@@ -191,13 +200,22 @@ export const METHODS = {
     doc: "Refresh the thread's tmux projection before switching to it.",
     capability: "registration",
     input: zThreadRef,
-    output: z.object({ attach: z.array(z.string()), sessionAlive: z.boolean(), summary: zThreadSummary }),
+    output: z.object({
+      attach: z.array(z.string()),
+      sessionAlive: z.boolean(),
+      summary: zThreadSummary,
+    }),
   }),
   // ---- pane wrapper ----
   AwaitLaunchGate: method({
     doc: "Held until the thread's next launch gate is activated; one-use. Called by the agent pane's inert wrapper.",
     capability: "own-thread",
-    input: z.object({ repoId: z.string(), threadId: z.string(), paneId: z.string(), waitMs: z.number().int() }),
+    input: z.object({
+      repoId: z.string(),
+      threadId: z.string(),
+      paneId: z.string(),
+      waitMs: z.number().int(),
+    }),
     output: z.object({
       launch: z
         .object({
@@ -250,7 +268,12 @@ export const METHODS = {
   MarkDelivered: method({
     doc: "The hook has written the payload to its stdout. Never evidence of acknowledgement.",
     capability: "own-thread",
-    input: z.object({ ...hookCaller, intentId: z.string(), turn: z.number().int(), batch: z.number().int() }),
+    input: z.object({
+      ...hookCaller,
+      intentId: z.string(),
+      turn: z.number().int(),
+      batch: z.number().int(),
+    }),
     output: z.object({}),
   }),
   ReportEvent: method({

@@ -73,12 +73,19 @@ export const zThreadState = z.object({
   harness: z.string(),
   incarnation: z.string().nullable(),
   harnessSessionId: z.string().nullable(),
-  follows: z.object({ threadId: zThreadId, name: z.string(), lastSynchronized: zCommit }).nullable(),
+  follows: z
+    .object({ threadId: zThreadId, name: z.string(), lastSynchronized: zCommit })
+    .nullable(),
   children: z.array(z.object({ threadId: zThreadId, name: z.string() })),
   intents: z.array(zIntent),
   attention: z.array(zAttention),
   operation: z
-    .object({ kind: z.string(), state: z.string(), error: z.string().nullable(), steps: z.array(zStep) })
+    .object({
+      kind: z.string(),
+      state: z.string(),
+      error: z.string().nullable(),
+      steps: z.array(zStep),
+    })
     .nullable(),
 });
 export type ThreadState = z.infer<typeof zThreadState>;

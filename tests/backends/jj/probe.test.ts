@@ -24,6 +24,8 @@ interface Case {
   name: string;
   /** Done in the child workspace before the probe. */
   act?: string | ((scene: Scene) => Promise<void>);
+  /** Ask jj as well whether it takes the files for stale. */
+  asksFreshness?: boolean;
   /** Expected `changed`; the state follows from jj's answer. */
   changed?: readonly string[];
 }
@@ -115,7 +117,10 @@ async function askJj(scene: Scene, answer: WorkspaceProbe): Promise<"Clean" | "D
 }
 
 /** Copies the template, acts, probes (nothing may be written), asks jj. */
-async function play(template: string, c: Case): Promise<{ answer: WorkspaceProbe; jj: string }> {
+async function play(
+  template: string,
+  c: Case,
+): Promise<{ answer: WorkspaceProbe; jj: string; stale: boolean }> {
   const scene = await sceneFrom(template);
   const { dir } = scene;
   if (typeof c.act === "string") await scene.sh(c.act);
@@ -123,7 +128,10 @@ async function play(template: string, c: Case): Promise<{ answer: WorkspaceProbe
   const before = treeOf(dir);
   const answer = await probe(scene);
   expect(treeChanges(before, treeOf(dir))).toEqual([]);
-  return { answer, jj: await askJj(scene, answer) };
+  const status = ["--no-integrate-operation", "st"];
+  const stale =
+    c.asksFreshness && (await scene.tryJj(status, scene.child)).stderr.includes("is stale");
+  return { answer, jj: await askJj(scene, answer), stale: stale === true };
 }
 
 const FRESH: readonly Case[] = [
@@ -464,6 +472,98 @@ describe("probe, colocated workspace", () => {
         const { answer, jj } = await play(colocated, c);
         expect(answer).toMatchObject({ state: c.state, reason: null });
         expect(c.state).toEndWith(jj);
+        if (c.changed !== undefined) expect(answer.changed).toEqual([...c.changed]);
+      },
+      TIMEOUT_MS,
+    );
+  }
+});
+
+/** The child holds a checked-out conflict in p.txt. */
+async function conflict(scene: Scene): Promise<void> {
+  scene.write("p.txt", "the child's\n", scene.child);
+  await scene.jj(["util", "snapshot", "--quiet"], scene.child);
+  await amendParent(scene);
+  await scene.jj(["workspace", "update-stale", "--quiet"], scene.child);
+  settle(scene.child);
+}
+
+const conflicted =
+  (act?: string) =>
+  async (scene: Scene): Promise<void> => {
+    await conflict(scene);
+    if (act !== undefined) await scene.sh(act);
+  };
+
+const CONFLICTED: readonly (Case & { state: string })[] = [
+  { name: "nothing done", act: conflicted(), state: "FreshClean", changed: [] },
+  {
+    name: "conflicted file touched",
+    act: conflicted("touch p.txt"),
+    state: "FreshClean",
+    changed: [],
+  },
+  {
+    name: "conflict resolved",
+    act: conflicted("echo both > p.txt"),
+    state: "FreshDirty",
+    changed: ["M p.txt"],
+  },
+  {
+    name: "other file touched",
+    act: conflicted("touch base.txt"),
+    state: "FreshClean",
+    changed: [],
+  },
+  {
+    name: "other file modified",
+    act: conflicted("echo q >> d/g"),
+    state: "FreshDirty",
+    changed: ["M d/g"],
+  },
+  {
+    name: "parent amended again",
+    act: async (s) => {
+      await conflict(s);
+      s.write("p.txt", "the parent's once more\n");
+      await s.jj(["util", "snapshot", "--quiet"]);
+    },
+    state: "StaleClean",
+    changed: [],
+  },
+  {
+    name: "parent amended again, conflict resolved here",
+    act: async (s) => {
+      await conflict(s);
+      s.write("p.txt", "the parent's once more\n");
+      await s.jj(["util", "snapshot", "--quiet"]);
+      s.write("p.txt", "both\n", s.child);
+    },
+    state: "StaleDirty",
+    changed: ["M p.txt"],
+  },
+  {
+    // The same trees; but the commit's conflict labels, which stand in the file's markers, may change.
+    name: "conflicted commit rebased onto an equal parent",
+    act: async (s) => {
+      await conflict(s);
+      await s.jj(["new", "--quiet", "-m", "empty"]);
+      await s.jj(["rebase", "--quiet", "-r", "child@", "-o", "default@"]);
+    },
+    asksFreshness: true,
+    state: "",
+  },
+];
+
+describe("probe, conflicted workspace", () => {
+  for (const c of CONFLICTED) {
+    test.concurrent(
+      `probe: ${c.name} → ${c.state || "as stale as for jj"}, as jj shows`,
+      async () => {
+        const { answer, jj, stale } = await play(plain, c);
+        expect(answer).toMatchObject({ reason: null });
+        expect(answer.state).toBe(c.state || `${stale ? "Stale" : "Fresh"}Clean`);
+        expect(answer.state).toEndWith(jj);
         if (c.changed !== undefined) expect(answer.changed).toEqual([...c.changed]);
       },
       TIMEOUT_MS,

@@ -218,7 +218,6 @@ describe("what is read", () => {
         { commitId: ROOT_COMMIT, immutable: true },
       ]);
       expect(await s.repo.commits(op!, "@")).toMatchObject([{ commitId: parent }]);
-      expect(await s.repo.commits(op!, "@", s.child)).toMatchObject([{ commitId: child }]);
       expect(await s.repo.bookmarks(op!)).toEqual([{ name: "kk/child", targets: [child] }]);
       expect(await s.repo.isAncestor(op!, parent, child)).toBe(true);
       expect(await s.repo.isAncestor(op!, child, parent)).toBe(false);
