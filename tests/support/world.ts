@@ -86,6 +86,8 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     ].join(":"),
     KIKI_PATHS__USER_STATE_DIR: stateDir,
     KIKI_TMUX_SOCKET: socket,
+    // Claude Code keeps per-session folders there; without it they would stay in the machine's /tmp.
+    CLAUDE_CODE_TMPDIR: join(dir, "claude-tmp"),
     TERM: "xterm-256color",
   };
   const tmux = tmuxOn(socket);
