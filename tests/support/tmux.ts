@@ -129,7 +129,7 @@ export function runInPane(input: {
   asRoot?: boolean;
 }): PaneRun {
   const tmux = tmuxOn(input.socket);
-  const size = ["-x", String(input.columns ?? 100), "-y", String(input.rows ?? 40)];
+  const size = ["-x", String(input.columns ?? 200), "-y", String(input.rows ?? 40)];
   const start = ["new-session", "-d", "-P", "-F", "#{session_id} #{pane_id}", ...size];
   const script = input.asRoot ? null : writeScript(input);
   const program = script === null ? ["/usr/bin/env", ...input.command] : ["/bin/sh", script.file];
