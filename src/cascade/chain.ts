@@ -27,7 +27,11 @@ export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedSt
   const view = await scene.views.at(op);
   const head = view.get(child.workspaceName)?.commitId;
   if (head === undefined) return err("ChildAbandoned");
-  const base = await standingBase(jj, op, scene.edge.lastSynchronized, head);
+  const base = await standingBase(jj, op, {
+    fromBase: scene.edge.lastSynchronized,
+    toBase: scene.plan.toBase,
+    childHead: head,
+  });
   if (base === null) return err("AnchorNotInChild");
   const range = `(${base}..${head})`;
   const heads = followersOf(deps.db, child.threadId)

@@ -66,34 +66,19 @@ export class Deliver {
       await this.#d.inbox.drain(caller);
       if (!(await this.#d.deps.waitReady(caller.incarnation, 0)))
         return this.#deny(caller, NOT_READY_TEXT);
-      const call = this.#place(caller, event);
-      noteActivity(this.#d.deps.db, caller.incarnation, {
-        status: "Running",
-        turnCompleted: false,
-        event: `PreToolUse ${event.toolName}`,
-        now: this.#d.deps.clock.now(),
-      });
-      const known = this.#known(caller, call);
-      if (known !== null) return known;
-      return this.#decide(caller, call);
+      const open = openCalls(this.#d.deps.db, caller.incarnation);
+      // A repeated call id (a harness that asks twice) gets the same answer, and no second row.
+      const known = open.find((c) => c.toolUseId === event.toolUseId);
+      if (known?.admission === "PassThrough") return { decision: "pass" };
+      return this.#decide(caller, this.#place(caller, event, open), open);
     });
   }
 
-  /** A repeated call id (a harness that asks twice) gets the same answer, and no second row. */
-  #known(caller: HookCaller, call: HeldCall): HookDecision | null {
-    const row = openCalls(this.#d.deps.db, caller.incarnation).find(
-      (r) => r.toolUseId === call.toolUseId,
-    );
-    if (row?.admission === "PassThrough") return { decision: "pass" };
-    return null;
-  }
-
   /** The call's batch: the agent's open one, or the next number. Another prompt ends an open main batch. */
-  #place(caller: HookCaller, event: PreTool): HeldCall {
+  #place(caller: HookCaller, event: PreTool, open: readonly AdmissionRow[]): HeldCall {
     const { db, clock } = this.#d.deps;
     const agentId = event.agentId ?? "";
-    const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
-    const first = open[0];
+    const first = open.find((c) => c.agentId === agentId);
     const otherPrompt =
       agentId === "" &&
       first !== undefined &&
@@ -118,10 +103,13 @@ export class Deliver {
     };
   }
 
-  async #decide(caller: HookCaller, call: HeldCall): Promise<HookDecision> {
+  async #decide(
+    caller: HookCaller,
+    call: HeldCall,
+    open: readonly AdmissionRow[],
+  ): Promise<HookDecision> {
     const boundary = this.#d.boundary(caller.incarnation);
     for (let round = 0; round < MAX_DECISIONS_PER_CALL; round += 1) {
-      const open = openCalls(this.#d.deps.db, caller.incarnation);
       if (boundary.settling !== null) {
         // Admission is closed. Siblings of a batch that was let through go through, or it could never drain.
         const mine = open.find((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
@@ -216,17 +204,7 @@ export class Deliver {
   }
 
   #pass(caller: HookCaller, call: HeldCall): HookDecision {
-    const { db, clock } = this.#d.deps;
-    write(db, () =>
-      admit(db, {
-        ...call,
-        incarnation: caller.incarnation,
-        admission: "PassThrough",
-        intentId: null,
-        answer: null,
-        now: clock.now(),
-      }),
-    );
+    this.#admit(caller, call, { admission: "PassThrough", intentId: null, answer: null });
     return { decision: "pass" };
   }
 
@@ -236,17 +214,30 @@ export class Deliver {
     intentId: string,
     answer: "payload" | "generic",
   ): void {
+    this.#admit(caller, call, { admission: "Block", intentId, answer });
+  }
+
+  /** The row that makes the answer durable, and what the agent is doing, in one commit: this is every call's path. */
+  #admit(
+    caller: HookCaller,
+    call: HeldCall,
+    row: Pick<Parameters<typeof admit>[1], "admission" | "intentId" | "answer">,
+  ): void {
     const { db, clock } = this.#d.deps;
-    write(db, () =>
-      admit(db, {
-        ...call,
-        incarnation: caller.incarnation,
-        admission: "Block",
-        intentId,
-        answer,
-        now: clock.now(),
-      }),
-    );
+    const now = clock.now();
+    write(db, () => {
+      admit(db, { ...call, ...row, incarnation: caller.incarnation, now });
+      this.#note(caller, call, now);
+    });
+  }
+
+  #note(caller: HookCaller, call: HeldCall, now: number): void {
+    noteActivity(this.#d.deps.db, caller.incarnation, {
+      status: "Running",
+      turnCompleted: false,
+      event: `PreToolUse ${call.toolName}`,
+      now,
+    });
   }
 
   #denyPayload(caller: HookCaller, call: HeldCall, intentId: string): HookDecision {
@@ -257,6 +248,7 @@ export class Deliver {
   #hold(caller: HookCaller, call: HeldCall): HookDecision {
     const { ids, clock, settings } = this.#d.deps;
     const token = ids.uuid();
+    this.#note(caller, call, clock.now());
     this.#d.boundary(caller.incarnation).add(token, call, clock.monotonic());
     return { decision: "hold", token, holdMs: settings.holdMs };
   }

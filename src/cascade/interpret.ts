@@ -128,25 +128,31 @@ export async function transitionFacts(
   facts.toBaseInChild = await jj.isAncestor(op, toBase, childHead);
   facts.toBaseBehindFrom = await jj.isAncestor(op, toBase, fromBase);
   facts.anchorInChild =
-    facts.toBaseInChild || (await standingBase(jj, op, fromBase, childHead)) !== null;
+    facts.toBaseInChild || (await standingBase(jj, op, { fromBase, toBase, childHead })) !== null;
   return facts;
 }
 
 /**
- * The commit the child's chain really stands on: `fromBase` itself, or the one visible commit of the same change that
- * is an ancestor of the child's head (jj rewrote the base and evolved the child with it). null: neither, or several.
+ * The commit the child's chain really stands on: `fromBase` itself; or the one visible commit of the same change that
+ * is an ancestor of the child's head (jj rewrote the base and evolved the child with it); or, when the base was
+ * squashed away, the commit it went into, which the chain's root then stands on and which records it as a predecessor.
+ * null: none of these, or several. An abandoned base went into nothing.
  */
 export async function standingBase(
   jj: JjRepo,
   op: OpId,
-  fromBase: CommitId,
-  childHead: CommitId,
+  at: { fromBase: CommitId; toBase: CommitId; childHead: CommitId },
 ): Promise<CommitId | null> {
+  const { fromBase, toBase, childHead } = at;
   const [recorded] = await jj.existing(op, [fromBase]);
   if (recorded === undefined) return null;
   if (!recorded.hidden && (await jj.isAncestor(op, fromBase, childHead))) return fromBase;
   const evolved = await jj.commits(op, `change_id(${recorded.changeId}) & ::${childHead}`);
-  return evolved.length === 1 ? evolved[0]!.commitId : null;
+  if (evolved.length > 0) return evolved.length === 1 ? evolved[0]!.commitId : null;
+  const roots = await jj.commits(op, `roots(${toBase}..${childHead})`);
+  const below = roots.length === 1 && roots[0]!.parents.length === 1 ? roots[0]!.parents[0]! : null;
+  if (below === null) return null;
+  return (await jj.evolvedFrom(op, below)).includes(fromBase) ? below : null;
 }
 
 /** An edge's starting point changed between reading and writing; interpret again. */

@@ -118,6 +118,8 @@ export interface JjRepo {
   existing(op: OpId, ids: readonly CommitId[]): Promise<CommitView[]>;
   /** `ancestor` is an ancestor of, or equal to, `of`. */
   isAncestor(op: OpId, ancestor: CommitId, of: CommitId): Promise<boolean>;
+  /** Every commit that `commit` evolved from by recorded rewrites (amend, rebase, squash), itself included. */
+  evolvedFrom(op: OpId, commit: CommitId): Promise<CommitId[]>;
   bookmarks(op: OpId): Promise<BookmarkView[]>;
   /** Paths that differ between two commits, `{status: M|A|D|R|C, path}`. */
   changedPaths(op: OpId, from: CommitId, to: CommitId): Promise<{ status: string; path: string }[]>;

@@ -110,6 +110,11 @@ describe.each([{ colocated: false }, { colocated: true }])(
         thread_head_commit_id: head,
         owned_stack_base_commit_id: parentHead,
       });
+      if (kind.colocated) {
+        // git users see the same: HEAD is the parent of the working copy.
+        const at = await rig.repo.git(["rev-parse", "HEAD"], child.path);
+        expect(at.trim()).toBe(await rig.repo.commit(`${head}-`));
+      }
       // Nothing about the parent's own workspace changed.
       expect(await rig.repo.jj(["status"], parent.path)).toContain("A lexer.txt");
     });
@@ -236,4 +241,48 @@ test("parent goes backward → TopologyDiverged, loud, calls pass, no file chang
   expect((await rig.agent(child).batch())[0]!.text).toBeNull();
   expect(rig.file(child, "lexer.txt")).toBe("lexer.txt\n");
   expect(rig.attention(child)).toHaveLength(1);
+});
+
+test("parent squashes its revision into the one below → the child's chain is rebased onto its new head", async () => {
+  const rig = await rigWith();
+  const { parent, child } = await family(rig);
+  await advance(rig, parent, "lexer.txt");
+  await rig.agent(child).batch();
+  await rig.agent(child).batch();
+  rig.repo.write("tests.txt", "t1\n", child.path);
+  await rig.repo.jj(["describe", "-m", "a test"], child.path);
+  // The usual jj way: work in an empty revision on top, then squash it down.
+  await rig.repo.jj(["squash", "-u"], parent.path);
+  await rig.cascade.refreshToFrontier();
+  expect(rig.intents(child).at(-1)).toMatchObject({ state: "Detected", kind: "ParentAdvance" });
+  const [answer] = await rig.agent(child).batch();
+  expect(answer!.text).toBe(rig.intents(child).at(-1)!.payload);
+  expect(rig.intents(child).at(-1)!.state).toBe("Delivered");
+  expect(rig.file(child, "lexer.txt")).toBe("lexer.txt\n");
+  expect(rig.file(child, "tests.txt")).toBe("t1\n");
+  const chain = `${await rig.head(parent)}..${await rig.head(child)}`;
+  expect(
+    await rig.repo.jj([
+      "log",
+      "--no-graph",
+      "--ignore-working-copy",
+      "-r",
+      chain,
+      "-T",
+      "description",
+    ]),
+  ).toBe("a test\n");
+});
+
+test("parent abandons its revision → TopologyDiverged, the child's files are not touched", async () => {
+  const rig = await rigWith();
+  const { parent, child } = await family(rig);
+  await advance(rig, parent, "lexer.txt");
+  await rig.agent(child).batch();
+  await rig.agent(child).batch();
+  await rig.repo.jj(["abandon"], parent.path);
+  await rig.cascade.refreshToFrontier();
+  expect(rig.intents(child).at(-1)!.state).toBe("TopologyDiverged");
+  expect(rig.file(child, "lexer.txt")).toBe("lexer.txt\n");
+  expect((await rig.agent(child).batch())[0]!.text).toBeNull();
 });

@@ -200,6 +200,10 @@ export class FakeJj implements JjRepo {
     return ancestor === of || this.#commits.get(of)!.parents.includes(ancestor);
   }
 
+  async evolvedFrom(_op: OpId, commit: CommitId): Promise<CommitId[]> {
+    return [commit]; // nothing is rewritten in this model
+  }
+
   async bookmarks(op: OpId): Promise<BookmarkView[]> {
     return [...this.#viewAt(op).bookmarks].map(([name, id]) => ({ name, targets: [id] }));
   }

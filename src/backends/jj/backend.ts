@@ -46,6 +46,7 @@ function openRepo(ctx: JjContext): JjRepo {
     commits: (op, revset) => reads.commits(ctx, op, revset),
     existing: (op, ids) => reads.existing(ctx, op, ids),
     isAncestor: (op, ancestor, of) => reads.isAncestor(ctx, op, ancestor, of),
+    evolvedFrom: (op, commit) => reads.evolvedFrom(ctx, op, commit),
     bookmarks: (op) => reads.bookmarks(ctx, op),
     changedPaths: (op, from, to) => reads.changedPaths(ctx, op, from, to),
     conflictedPaths: (op, commit) => reads.conflictedPaths(ctx, op, commit),

@@ -103,6 +103,13 @@ export async function isAncestor(
   return (await commits(ctx, op, `present(${ancestor}) & ::${of}`)).length > 0;
 }
 
+/** `jj evolog` follows every recorded predecessor: of a squash both the destination and the source (jj 0.46). */
+export async function evolvedFrom(ctx: JjContext, op: OpId, commit: CommitId): Promise<CommitId[]> {
+  const args = ["evolog", "--no-graph", "-r", commit, "-T", 'commit.commit_id() ++ "\n"'];
+  const text = await read(ctx, op, `read how ${commit} evolved`, args);
+  return text.split("\n").filter((line) => line !== "");
+}
+
 export async function bookmarks(ctx: JjContext, op: OpId): Promise<BookmarkView[]> {
   const args = ["bookmark", "list", "-T", BOOKMARK_TEMPLATE];
   return parseBookmarks(await read(ctx, op, "list bookmarks", args));

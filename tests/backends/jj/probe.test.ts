@@ -562,7 +562,7 @@ describe("probe, conflicted workspace", () => {
       async () => {
         const { answer, jj, stale } = await play(plain, c);
         expect(answer).toMatchObject({ reason: null });
-        expect(answer.state).toBe(c.state || `${stale ? "Stale" : "Fresh"}Clean`);
+        expect<string>(answer.state).toBe(c.state || `${stale ? "Stale" : "Fresh"}Clean`);
         expect(answer.state).toEndWith(jj);
         if (c.changed !== undefined) expect(answer.changed).toEqual([...c.changed]);
       },
