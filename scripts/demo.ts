@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { build, isBuilt } from "./build.ts";
 import { errorLine } from "../src/core/errors.ts";
 import { initialised, type World } from "../tests/support/world.ts";
 import { waitFor } from "../tests/support/wait.ts";
@@ -222,6 +223,11 @@ function unwrap(text: string): string {
 
 async function main(): Promise<void> {
   const started = performance.now();
+  const dist = join(import.meta.dir, "../dist");
+  if (!isBuilt(dist)) {
+    say("building dist/kiki");
+    await build([], dist);
+  }
   heading("kiki demo: a parent thread moves, the child's agent is told");
   const world = await initialised();
   let failure: unknown;
