@@ -142,6 +142,8 @@ async function pinHead(scene: Scene): Promise<OpId> {
 async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
   const op = await pinHead(scene);
   const view = await scene.views.at(op);
+  // After a restart: the first attempt may have got this far.
+  await refuseHiddenEdits(scene, op);
   const childView = view.get(scene.child.workspaceName) ?? null;
   const parentView = view.get(scene.parent.workspaceName) ?? null;
   const decided = classify(
@@ -254,6 +256,10 @@ async function needsRecovery(scene: Scene, probe: WorkspaceProbe, reason: string
   const { deps, intent, child } = scene;
   const folder = recoveryBundle(deps.stateDir, deps.repoId, intent.intentId);
   const inventory = saveBundle(deps, { folder, child, probe, plan: scene.plan });
+  const [op] = await scene.jj.heads();
+  const change = (await scene.views.at(op!)).get(child.workspaceName)?.changeId;
+  // Every visible copy of the child's change: an edit that left the files is in one of them.
+  const copies = change === undefined ? [] : await scene.jj.commits(op!, `change_id(${change})`);
   throw new Stop(
     { outcome: "recovery-required", reason },
     {
@@ -263,9 +269,20 @@ async function needsRecovery(scene: Scene, probe: WorkspaceProbe, reason: string
         probe: probe.state,
         changed: probe.changed.slice(0, 200),
         bundled: inventory.length,
+        successors: copies.map((c) => c.commitId),
       },
     },
   );
+}
+
+/**
+ * jj puts edits that landed between the last look and its own into a divergent sibling and leaves the visible tree
+ * clean (jj 0.46, facts §4). An agent must not go on in a tree that hides them.
+ */
+async function refuseHiddenEdits(scene: Scene, op: OpId): Promise<void> {
+  const head = (await scene.views.at(op)).get(scene.child.workspaceName);
+  if (head?.divergent !== true || scene.plan.tokens.length === 0) return;
+  await needsRecovery(scene, await probeNow(scene, op), "edits landed during the update");
 }
 
 /** Rebases exactly the validated chain onto exactly `toBase`, as a staged operation that is inspected first. */
@@ -334,6 +351,7 @@ async function finish(
   op: OpId,
   done: { action: ReconcileResult["action"]; adoptedEdits: boolean },
 ): Promise<ReconcileResult> {
+  await refuseHiddenEdits(scene, op);
   const head = (await scene.views.at(op)).get(scene.child.workspaceName);
   if (head === undefined)
     throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { triggersOf } from "../../src/store/intents.ts";
+import { frontier, parentsOf, unprocessedOps } from "../../src/store/ops.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, type Rig, type TestThread } from "./rig.ts";
 
@@ -285,4 +286,91 @@ test("parent abandons its revision → TopologyDiverged, the child's files are n
   expect(rig.intents(child).at(-1)!.state).toBe("TopologyDiverged");
   expect(rig.file(child, "lexer.txt")).toBe("lexer.txt\n");
   expect((await rig.agent(child).batch())[0]!.text).toBeNull();
+});
+
+test("an edit lands in the instant between the last look and jj's update → found, RecoveryRequired, no byte lost", async () => {
+  // Whoever still writes then: jj moves the edit into a divergent sibling and makes the visible tree clean.
+  let race: ((path: string) => void) | null = null;
+  const rig = await rigWith({
+    wrapJj: (jj) =>
+      Object.assign(Object.create(jj) as typeof jj, {
+        ...jj,
+        updateStale: (path: string, token: string) => {
+          race?.(path);
+          return jj.updateStale(path, token);
+        },
+      }),
+  });
+  const { parent, child } = await family(rig);
+  await amend(rig, parent, "two\n");
+  race = (path) => rig.repo.write("late.txt", "written at the last moment\n", path);
+  const [answer] = await rig.agent(child).batch();
+  race = null;
+  const intent = rig.intents(child)[0]!;
+  expect(intent.state).toBe("RecoveryRequired");
+  expect(answer!.text).toContain("waits for a person");
+  expect(rig.attention(child)).toHaveLength(1);
+  // The bytes are in a commit, and the evidence names it.
+  const evidence = rig.db
+    .query<{ evidence_json: string }, []>("SELECT evidence_json FROM sync_intents")
+    .get()!.evidence_json;
+  const { successors } = JSON.parse(evidence) as { successors: string[] };
+  const found: string[] = [];
+  for (const commit of successors) {
+    const shown = await rig.repo.tryJj([
+      "file",
+      "show",
+      "--ignore-working-copy",
+      "-r",
+      commit,
+      "late.txt",
+    ]);
+    if (shown.code === 0) found.push(shown.stdout);
+  }
+  expect(found).toEqual(["written at the last moment\n"]);
+});
+
+test("two operation heads, then jj's merge of them → all interpreted, every parent edge kept, one intent", async () => {
+  const rig = await rigWith();
+  const { parent, child } = await family(rig);
+  const at = await rig.repo.head();
+  const parentHead = await rig.head(parent);
+  // Two commands that started from the same operation: neither saw the other.
+  await rig.repo.jj([`--at-op=${at}`, "describe", "-m", "reworded", "-r", parentHead]);
+  await rig.repo.jj([`--at-op=${at}`, "bookmark", "create", "elsewhere", "-r", "root()+"]);
+  const heads = await rig.jj.heads();
+  expect(heads).toHaveLength(2);
+  expect(await rig.cascade.refreshToFrontier()).toEqual(heads);
+  expect(frontier(rig.db)).toEqual(heads);
+  expect(rig.intents(child).map((i) => [i.kind, i.state])).toEqual([["NativeRewrite", "Detected"]]);
+  // Several heads: nothing is bound, the agent goes on, no operation is written by looking.
+  expect((await rig.agent(child).batch())[0]!.text).toBeNull();
+  expect(await rig.jj.heads()).toEqual(heads);
+
+  await rig.repo.jj(["log"]); // the person's next command merges them
+  const [merged] = await rig.cascade.refreshToFrontier();
+  expect(parentsOf(rig.db, merged!)).toEqual(heads);
+  expect(frontier(rig.db)).toEqual([merged!]);
+  expect(unprocessedOps(rig.db)).toEqual([]);
+  expect(rig.intents(child)).toHaveLength(1);
+  const [answer] = await rig.agent(child).batch();
+  expect(answer!.text).toContain("reworded");
+});
+
+test("operation storm: thirty amends read at once → one intent, one delivery, no operation authored by reading", async () => {
+  const rig = await rigWith();
+  const { parent, child } = await family(rig);
+  for (let n = 0; n < 30; n += 1) {
+    rig.repo.write("parser.txt", `version ${n}\n`, parent.path);
+    await rig.repo.jj(["status"], parent.path);
+  }
+  const before = await rig.repo.head();
+  await rig.cascade.refreshToFrontier();
+  expect(await rig.repo.head()).toBe(before);
+  expect(rig.intents(child)).toHaveLength(1);
+  expect(triggersOf(rig.db, rig.intents(child)[0]!.intentId)).toHaveLength(30);
+  await rig.agent(child).batch();
+  expect(rig.file(child, "parser.txt")).toBe("version 29\n");
+  expect((await rig.agent(child).batch())[0]!.text).toBeNull();
+  expect(rig.intents(child).map((i) => i.state)).toEqual(["Acknowledged"]);
 });
