@@ -2,7 +2,8 @@
  * `npm run demo`: the main job, from an empty folder, on real jj and real tmux, with the bundled scripted agent. Every
  * claim it prints is checked first; the exit code is 0 only when all of them held. `-- --keep` leaves the tmux session.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, realpathSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build, isBuilt } from "./build.ts";
 import { errorLine } from "../src/core/errors.ts";
@@ -229,7 +230,8 @@ async function main(): Promise<void> {
     await build([], dist);
   }
   heading("kiki demo: a parent thread moves, the child's agent is told");
-  const world = await initialised();
+  // A folder of the demo's own: what is kept outlives this process.
+  const world = await initialised({ dir: realpathSync(mkdtempSync(join(tmpdir(), "kiki-demo-"))) });
   let failure: unknown;
   try {
     await story(world);
@@ -238,7 +240,12 @@ async function main(): Promise<void> {
     await explain(world);
   }
   if (keep) {
-    say(`\nKept: tmux -S ${world.tmux.socket} attach    (folder ${world.dir})`);
+    const state = `KIKI_PATHS__USER_STATE_DIR=${world.stateDir}`;
+    say(`\nKept in ${world.dir}. Look at it:\n  tmux -S ${world.tmux.socket} attach`);
+    say(`  cd ${world.repo.root} && ${state} ${join(dist, "kk")} ls`);
+    say(
+      `End it:\n  tmux -S ${world.tmux.socket} kill-server; ${state} ${join(dist, "kk")} daemon stop; rm -rf ${world.dir}`,
+    );
   } else {
     await world.close();
     claim("nothing is left behind: no folder, no daemon, no tmux server", !existsSync(world.dir));
