@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { build, isBuilt } from "./build.ts";
 import { errorLine } from "../src/core/errors.ts";
 import { initialised, type World } from "../tests/support/world.ts";
+import { moments } from "../tests/support/scenario.ts";
 import { waitFor } from "../tests/support/wait.ts";
 import { parentScenario, childScenario } from "./demo/agents.ts";
 
@@ -35,22 +36,6 @@ function block(title: string, text: string): void {
   console.log(`\n  $ ${title}`);
   for (const line of text.trimEnd().split("\n")) console.log(`  │ ${line}`);
   console.log("");
-}
-
-interface Moment {
-  kind: string;
-  tool_use_id?: string;
-  name?: string;
-  decision?: string;
-  result?: string;
-}
-
-function moments(file: string): Moment[] {
-  if (!existsSync(file)) return [];
-  return readFileSync(file, "utf8")
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as Moment);
 }
 
 async function show(world: World, thread: string): Promise<void> {

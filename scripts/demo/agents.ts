@@ -1,5 +1,7 @@
 /** The two scripted agents of the demo. They wait for signal files, so that the story has one order. */
 
+import { bash, edit, read, say, touch, wait, write } from "../../tests/support/scenario.ts";
+
 interface Signals {
   signal: (name: string) => string;
 }
@@ -7,28 +9,6 @@ interface Signals {
 const PARSER_V1 =
   'export const version = "v1";\nexport const parse = (text: string) => text.split("+");\n';
 const LEXER = "export const tokens = (text: string) => text.match(/\\d+|\\S/g) ?? [];\n";
-
-const bash = (id: string, command: string) => ({
-  type: "tool_use",
-  id,
-  name: "Bash",
-  input: { command, description: command },
-});
-const write = (id: string, file_path: string, content: string) => ({
-  type: "tool_use",
-  id,
-  name: "Write",
-  input: { file_path, content },
-});
-const read = (id: string, file_path: string) => ({
-  type: "tool_use",
-  id,
-  name: "Read",
-  input: { file_path },
-});
-const say = (text: string) => ({ type: "text", text });
-const wait = (path: string) => ({ type: "wait_file", path, timeout_ms: 90_000 });
-const touch = (path: string) => ({ type: "touch_file", path });
 
 /** Writes a parser, amends it when told to, adds a lexer in a new revision when told to. */
 export function parentScenario({ signal }: Signals): unknown {
@@ -45,15 +25,7 @@ export function parentScenario({ signal }: Signals): unknown {
         say("A better version."),
         read("p3", "parser.ts"),
       ],
-      [
-        {
-          type: "tool_use",
-          id: "p4",
-          name: "Edit",
-          input: { file_path: "parser.ts", old_string: '"v1"', new_string: '"v2"' },
-        },
-        bash("p5", "jj status"),
-      ],
+      [edit("p4", "parser.ts", '"v1"', '"v2"'), bash("p5", "jj status")],
       [
         wait(signal("add")),
         say("Now a lexer, as a revision of its own."),

@@ -9,6 +9,7 @@
  * now and then never reports the end of a pipe whose command has long exited; a file is complete when its writer
  * has exited, whoever else still holds it.
  */
+import { commandEnv } from "../core/daemon-env.ts";
 import { closeSync, fstatSync, readSync, statSync } from "node:fs";
 import { constants as osConstants, tmpdir } from "node:os";
 import { errorLine, fail } from "../core/errors.ts";
@@ -53,43 +54,12 @@ const SIZE_CHECK_MS = 200;
 /** Linux: a file there never meets a disk (5 ms less on a busy one). Elsewhere, or when full, TMPDIR serves. */
 const MEMORY_FOLDERS = process.platform === "linux" ? ["/dev/shm"] : [];
 
-/** Names passed on from kiki's own environment to every command it runs. Nothing else gets through. */
-const ALLOWED_NAMES = new Set([
-  "PATH",
-  "HOME",
-  "USER",
-  "LOGNAME",
-  "SHELL",
-  "LANG",
-  "TZ",
-  "TMPDIR",
-  // Where jj and git look for the person's configuration, and how they reach an ssh agent.
-  "JJ_CONFIG",
-  "JJ_USER",
-  "JJ_EMAIL",
-  "GIT_CONFIG_GLOBAL",
-  "GIT_CONFIG_SYSTEM",
-  "GIT_CONFIG_NOSYSTEM",
-  "GIT_EXEC_PATH",
-  "GIT_TEMPLATE_DIR",
-  "SSH_AUTH_SOCK",
-  "GNUPGHOME",
-]);
-const ALLOWED_PREFIXES = ["LC_", "XDG_"];
-
 /** The allow-listed part of `from` (default: this process's environment), with `extra` on top. */
 export function baseEnv(
   extra: Record<string, string> = {},
   from: Record<string, string | undefined> = process.env,
 ): Record<string, string> {
-  const env: Record<string, string> = {};
-  for (const [name, value] of Object.entries(from)) {
-    if (value === undefined) continue;
-    if (ALLOWED_NAMES.has(name) || ALLOWED_PREFIXES.some((prefix) => name.startsWith(prefix))) {
-      env[name] = value;
-    }
-  }
-  return { ...env, ...extra };
+  return { ...commandEnv(from), ...extra };
 }
 
 /**

@@ -1,6 +1,10 @@
-/** The daemon's environment. It serves every terminal of its user, so nothing of the one that started it may stick. */
+/**
+ * Which variables kiki passes on: to the commands it runs, and to its daemon. The daemon serves every terminal of its
+ * user, so nothing of the one that started it may stick.
+ */
 
-const NAMES = new Set([
+/** What jj, git and tmux need: the machine, the person's configuration, an ssh agent. Nothing else reaches them. */
+const COMMAND_NAMES: ReadonlySet<string> = new Set([
   "PATH",
   "HOME",
   "USER",
@@ -9,7 +13,6 @@ const NAMES = new Set([
   "LANG",
   "TZ",
   "TMPDIR",
-  // Where jj, git and tmux look for the person's configuration and servers.
   "JJ_CONFIG",
   "JJ_USER",
   "JJ_EMAIL",
@@ -18,26 +21,44 @@ const NAMES = new Set([
   "GIT_CONFIG_NOSYSTEM",
   "GIT_EXEC_PATH",
   "GIT_TEMPLATE_DIR",
-  "GNUPGHOME",
   "SSH_AUTH_SOCK",
+  "GNUPGHOME",
+]);
+const PREFIXES = ["LC_", "XDG_"];
+/** The daemon's own besides: where the default tmux server listens, and how a notification reaches the desktop. */
+const DAEMON_NAMES: ReadonlySet<string> = new Set([
   "TMUX_TMPDIR",
-  // What notify-send needs to reach the desktop.
   "DBUS_SESSION_BUS_ADDRESS",
   "DISPLAY",
   "WAYLAND_DISPLAY",
 ]);
-const PREFIXES = ["LC_", "XDG_"];
 /** `KIKI_<SECTION>__<KEY>`: configuration. Every other KIKI_ name belongs to one thread or one test. */
 const CONFIGURATION = /^KIKI_[A-Z0-9]+__[A-Z0-9_]+$/;
 
-/** The allow-listed part of `from`. */
+/** What a command kiki runs may see of `from`. */
+export function commandEnv(from: Record<string, string | undefined>): Record<string, string> {
+  return pick(from, isForCommands);
+}
+
+/** What the daemon may see of `from`. */
 export function daemonEnv(from: Record<string, string | undefined>): Record<string, string> {
+  return pick(
+    from,
+    (name) => isForCommands(name) || DAEMON_NAMES.has(name) || CONFIGURATION.test(name),
+  );
+}
+
+function isForCommands(name: string): boolean {
+  return COMMAND_NAMES.has(name) || PREFIXES.some((prefix) => name.startsWith(prefix));
+}
+
+function pick(
+  from: Record<string, string | undefined>,
+  allowed: (name: string) => boolean,
+): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(from)) {
-    if (value === undefined) continue;
-    const allowed =
-      NAMES.has(name) || PREFIXES.some((p) => name.startsWith(p)) || CONFIGURATION.test(name);
-    if (allowed) env[name] = value;
+    if (value !== undefined && allowed(name)) env[name] = value;
   }
   return env;
 }

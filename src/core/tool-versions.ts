@@ -9,6 +9,11 @@ export interface ToolRequirement {
   fix: string;
 }
 
+/**
+ * jj 0.46.0: first release with everything used here, and the one measured (`--no-integrate-operation`,
+ * `--[no-]colocate`, …). git 2.42.0: jj 0.46 needs `worktree add --orphan` and `fetch --porcelain`. tmux 3.2: oldest
+ * with `new-session -e` and pane options in the form used here.
+ */
 export const TOOLS: readonly ToolRequirement[] = [
   {
     name: "jj",
@@ -29,6 +34,10 @@ export const TOOLS: readonly ToolRequirement[] = [
     fix: "install tmux 3.2 or newer: https://github.com/tmux/tmux/wiki/Installing",
   },
 ];
+
+export function requirement(name: ToolRequirement["name"]): ToolRequirement {
+  return TOOLS.find((tool) => tool.name === name)!;
+}
 
 /** First dotted number in what a tool prints: `git version 2.39.5 (Apple Git-154)`, `tmux next-3.5`, `tmux 3.3a`. */
 export function versionIn(output: string): string | null {

@@ -3,6 +3,7 @@ import { watch, existsSync, lstatSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Database } from "bun:sqlite";
+import { bash, moments, read, say, touch, wait, write, type Moment } from "../support/scenario.ts";
 import { initialised, type World } from "../support/world.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -17,43 +18,6 @@ afterAll(async () => {
   for (const w of worlds) await w.close();
 });
 
-interface Moment {
-  t: number;
-  kind: string;
-  tool_use_id?: string;
-  decision?: string;
-  result?: string;
-}
-
-function moments(file: string): Moment[] {
-  if (!existsSync(file)) return [];
-  return readFileSync(file, "utf8")
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as Moment);
-}
-
-const bash = (id: string, command: string) => ({
-  type: "tool_use",
-  id,
-  name: "Bash",
-  input: { command, description: command },
-});
-const write = (id: string, file_path: string, content: string) => ({
-  type: "tool_use",
-  id,
-  name: "Write",
-  input: { file_path, content },
-});
-const read = (id: string, file_path: string) => ({
-  type: "tool_use",
-  id,
-  name: "Read",
-  input: { file_path },
-});
-const wait = (path: string) => ({ type: "wait_file", path, timeout_ms: 120_000 });
-const touch = (path: string) => ({ type: "touch_file", path });
-
 /** A parent that amends on one signal and adds a revision on the next, and a child that works in three-tool batches. */
 async function family(w: World, childLog: string): Promise<{ child: string }> {
   const parent = w.scenario("parent", {
@@ -63,7 +27,7 @@ async function family(w: World, childLog: string): Promise<{ child: string }> {
       [write("p4", "parser.ts", "v2\n"), bash("p5", "jj status")],
       [wait(w.signal("add")), bash("p6", "jj new -m lexer")],
       [write("p7", "lexer.ts", "lexer\n"), bash("p8", "jj status")],
-      [touch(w.signal("parent-done")), { type: "text", text: "done" }],
+      [touch(w.signal("parent-done")), say("done")],
     ],
   });
   const blocked = { last_result_contains: "did not run" };
@@ -92,7 +56,7 @@ async function family(w: World, childLog: string): Promise<{ child: string }> {
       ],
       { while: blocked, do: [[read("again-3", "lexer.ts")]], max: 200 },
       [bash("c9", "echo end")],
-      [touch(w.signal("child-done")), { type: "text", text: "done" }],
+      [touch(w.signal("child-done")), say("done")],
     ],
   });
   await w.newThread(["parser", "-m", parent]);

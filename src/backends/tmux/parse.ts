@@ -2,10 +2,8 @@
  * tmux's text in and out. Formats ask for one record per line, fields apart by `|`, the only field that may hold
  * anything (a session's name) last.
  */
+import { isAtLeast, requirement } from "../../core/tool-versions.ts";
 import type { TmuxPane, TmuxSession } from "../../ports/tmux.ts";
-
-/** Oldest tmux with `new-session -e` and pane options in the form used here. */
-export const MIN_TMUX = { major: 3, minor: 2 } as const;
 
 const SESSION_TAGS = ["@kiki_thread", "@kiki_op"] as const;
 const PANE_TAGS = ["@kiki_role", "@kiki_op"] as const;
@@ -93,9 +91,7 @@ export function parseVersion(text: string): { text: string; enough: boolean } | 
   if (/^(master|openbsd-\d)/.test(version)) return { text: version, enough: true };
   const match = /^(?:next-)?(\d+)\.(\d+)/.exec(version);
   if (match === null) return null;
-  const major = Number(match[1]);
-  const minor = Number(match[2]);
-  const enough = major > MIN_TMUX.major || (major === MIN_TMUX.major && minor >= MIN_TMUX.minor);
+  const enough = isAtLeast(`${match[1]}.${match[2]}`, requirement("tmux").minimum);
   return { text: version, enough };
 }
 

@@ -6,12 +6,12 @@
  * another version may wait for ever, so every command has a time limit.
  */
 import { fail, type KikiError } from "../../core/errors.ts";
+import { requirement } from "../../core/tool-versions.ts";
 import type { Observed } from "../../core/result.ts";
 import type { TmuxBackend, TmuxPane, TmuxSession } from "../../ports/tmux.ts";
 import { baseEnv, firstLine, run, type RunResult } from "../exec.ts";
 import {
   literal,
-  MIN_TMUX,
   PANE_FORMAT,
   PANE_MARK,
   parsePanes,
@@ -85,12 +85,7 @@ function caller(options: TmuxOptions): Call {
       });
     } catch (error) {
       if ((error as Partial<KikiError>).code !== "command-missing") throw error;
-      throw fail(
-        "failed",
-        "tmux-missing",
-        "tmux is not on PATH",
-        `install tmux ${MIN_TMUX.major}.${MIN_TMUX.minor} or later`,
-      );
+      throw fail("failed", "tmux-missing", "tmux is not on PATH", requirement("tmux").fix);
     }
     if (result.timedOut) throw skewed(`did not answer within ${timeoutMs / 1000} s`);
     if (result.code !== 0 && saysVersionSkew(result.stderr)) throw skewed(firstLine(result.stderr));
@@ -123,12 +118,12 @@ async function checkVersion(call: Call): Promise<string> {
   const said = stdout.toString("utf8").trim();
   const version = parseVersion(said);
   if (version?.enough) return version.text;
-  const wanted = `${MIN_TMUX.major}.${MIN_TMUX.minor}`;
+  const { minimum, fix } = requirement("tmux");
   throw fail(
     "failed",
     "tmux-too-old",
-    `kiki needs tmux ${wanted} or later; ${said === "" ? "this one names no version" : `this is ${said}`}`,
-    `install tmux ${wanted} or later`,
+    `kiki needs tmux ${minimum} or newer; ${said === "" ? "this one names no version" : `this is ${said}`}`,
+    fix,
   );
 }
 

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createJj } from "../../../src/backends/jj/backend.ts";
-import { isOlder } from "../../../src/backends/jj/versions.ts";
+import { isAtLeast } from "../../../src/core/tool-versions.ts";
 import { byteSize } from "../../../src/backends/jj/snapshot-settings.ts";
 import { hermeticEnv, removeTempDirs, tempDir } from "../../support/temp.ts";
 
@@ -72,11 +72,11 @@ describe("checkVersions", () => {
     });
   }
 
-  test("isOlder: compared by number, not by text → right", () => {
-    expect(isOlder("0.9.0", "0.46.0")).toBe(true);
-    expect(isOlder("0.46", "0.46.0")).toBe(false);
-    expect(isOlder("0.100.0", "0.46.0")).toBe(false);
-    expect(isOlder("2.42.0", "2.42.0")).toBe(false);
+  test("isAtLeast: compared by number, not by text → right", () => {
+    expect(isAtLeast("0.9.0", "0.46.0")).toBe(false);
+    expect(isAtLeast("0.46", "0.46.0")).toBe(true);
+    expect(isAtLeast("0.100.0", "0.46.0")).toBe(true);
+    expect(isAtLeast("2.42.0", "2.42.0")).toBe(true);
   });
 });
 

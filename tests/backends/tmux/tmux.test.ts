@@ -303,7 +303,7 @@ describe("what is known", () => {
     const old = await errorOf(fake("echo 'tmux 3.1c'").tmux.checkVersion());
     expect([old.code, old.message]).toEqual([
       "tmux-too-old",
-      "kiki needs tmux 3.2 or later; this is tmux 3.1c",
+      "kiki needs tmux 3.2 or newer; this is tmux 3.1c",
     ]);
     const { dir } = box();
     const none = openTmux({ socket: null, env: { PATH: dir } });
