@@ -29,6 +29,9 @@ export type ReconcileOutcome =
 
 /** Stage–integrate attempts when foreign operations keep landing in between. */
 const MAX_STAGE_ATTEMPTS = 3;
+/** How long a workspace may be busy with somebody's own jj command before the boundary is given up. */
+const PASSING_TROUBLE_MS = 3_000;
+const PASSING_TROUBLE_POLL_MS = 50;
 
 interface RecoveryRecord {
   folder: string;
@@ -235,8 +238,23 @@ async function settleWorkspace(
   return needsRecovery(scene, probe, probe.reason ?? probe.state);
 }
 
+/**
+ * The probe; what passes by itself (a jj command of the person's is running in the workspace, two operation heads are
+ * being merged) is waited for, bounded, and is then no reason for a recovery: nothing was changed, nothing is wrong.
+ */
 async function probeNow(scene: Scene, op: OpId): Promise<WorkspaceProbe> {
-  return scene.jj.probe(scene.child.workspacePath, scene.child.workspaceName, op);
+  const { clock } = scene.deps;
+  const deadline = clock.monotonic() + PASSING_TROUBLE_MS;
+  for (let at = op; ; at = await pinHead(scene)) {
+    const { workspacePath, workspaceName } = scene.child;
+    const probe = await scene.jj.probe(workspacePath, workspaceName, at);
+    const passing = probe.state === "Unknown" && /^(busy|heads)\b/.test(probe.reason ?? "");
+    if (!passing) return probe;
+    if (clock.monotonic() > deadline) {
+      throw new Stop({ outcome: "not-now", reason: probe.reason ?? "busy" });
+    }
+    await clock.sleep(PASSING_TROUBLE_POLL_MS);
+  }
 }
 
 /** Drift between the probe and the command that changes files means somebody still writes: recovery, not a guess. */

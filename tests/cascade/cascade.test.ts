@@ -1,6 +1,8 @@
+import { join } from "node:path";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { triggersOf } from "../../src/store/intents.ts";
 import { frontier, parentsOf, unprocessedOps } from "../../src/store/ops.ts";
+import { holdLock } from "../support/hold-lock.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, type Rig, type TestThread } from "./rig.ts";
 
@@ -373,4 +375,22 @@ test("operation storm: thirty amends read at once → one intent, one delivery, 
   expect(rig.file(child, "parser.txt")).toBe("version 29\n");
   expect((await rig.agent(child).batch())[0]!.text).toBeNull();
   expect(rig.intents(child).map((i) => i.state)).toEqual(["Acknowledged"]);
+});
+
+test("person's jj command runs in the child at the boundary → waited for, then delivered, no recovery", async () => {
+  const rig = await rigWith();
+  const { parent, child } = await family(rig);
+  await amend(rig, parent, "two\n");
+  // jj's working-copy lock, held the way a running jj command holds it.
+  const lock = await holdLock(join(child.path, ".jj/working_copy/working_copy.lock"));
+  const answer = rig.agent(child).call();
+  const held = await Promise.race([
+    answer.then(() => "answered"),
+    Bun.sleep(700).then(() => "held"),
+  ]);
+  expect(held).toBe("held");
+  expect(rig.file(child, "parser.txt")).toBe("one\n");
+  await lock.release();
+  expect((await answer).text).toBe(rig.intents(child)[0]!.payload);
+  expect(rig.intents(child)[0]!.state).toBe("Delivered");
 });
