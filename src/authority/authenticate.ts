@@ -22,6 +22,11 @@ export interface AuthenticateDeps {
   userDb: Db;
   /** Databases of the repositories that are open. */
   repos(): Iterable<{ repoId: RepoId; db: Db }>;
+  /**
+   * Why nobody can say whose credential this is: it is a thread's of a repository that cannot be opened now. null:
+   * it is not. Asked only about credentials no open database knows.
+   */
+  unavailable?(secret: string): KikiError | null;
 }
 
 export type Authenticate = (
@@ -74,6 +79,9 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
     const caller =
       needs === "own-thread" ? threadCaller(hash) : (userCaller(hash) ?? threadCaller(hash));
     if (caller === null) {
+      // Not a refusal: a hook takes that for the daemon's word and loses its event, or blocks its agent, over it.
+      const unavailable = deps.unavailable?.(secret) ?? null;
+      if (unavailable !== null) return unavailable;
       return refused("credential-unknown", "this credential is unknown or has been revoked");
     }
     return needs === "own-thread" ? (otherThread(caller, input) ?? caller) : caller;

@@ -174,16 +174,24 @@ function start(request: RunRequest, files: CommandFiles) {
   }
 }
 
+const NONE = -1;
+
 /** Standard streams of one command as files without a name. */
 class CommandFiles {
-  readonly stdinFd: number | null;
-  readonly stdoutFd: number;
-  readonly stderrFd: number;
+  stdinFd: number | null = null;
+  stdoutFd = NONE;
+  stderrFd = NONE;
 
   constructor(input: string | Uint8Array | undefined) {
-    this.stdinFd = input === undefined ? null : outputFile(input);
-    this.stdoutFd = outputFile();
-    this.stderrFd = outputFile();
+    try {
+      if (input !== undefined) this.stdinFd = outputFile(input);
+      this.stdoutFd = outputFile();
+      this.stderrFd = outputFile();
+    } catch (error) {
+      // Out of descriptors, for example: those already taken would make it worse.
+      this.close();
+      throw error;
+    }
   }
 
   size(): number {
@@ -199,7 +207,9 @@ class CommandFiles {
   }
 
   close(): void {
-    for (const fd of [this.stdinFd, this.stdoutFd, this.stderrFd]) if (fd !== null) closeSync(fd);
+    for (const fd of [this.stdinFd, this.stdoutFd, this.stderrFd]) {
+      if (fd !== null && fd !== NONE) closeSync(fd);
+    }
   }
 }
 

@@ -134,13 +134,17 @@ export function namelessFile(folders: readonly string[], content?: string | Uint
   let why = new Error("no folder given");
   for (const folder of folders) {
     const path = join(folder, `kiki-${randomBytes(12).toString("hex")}`);
+    let fd: number | null = null;
     try {
-      const fd = openSync(path, "wx+", 0o600);
+      fd = openSync(path, "wx+", 0o600);
       if (content !== undefined) writeFileSync(path, content);
       unlinkSync(path);
       return fd;
     } catch (error) {
       why = error as Error;
+      // A folder that is full must not get fuller with every try.
+      if (fd !== null) closeSync(fd);
+      rmSync(path, { force: true });
     }
   }
   throw why;

@@ -24,10 +24,19 @@ export interface Hold {
   settle(decision: HookDecision): void;
 }
 
+/** `open`: nothing is bound yet, so that siblings of a batch that was let through may go through. */
+export interface Settling {
+  intentId: string;
+  ordinal: number;
+  open: boolean;
+}
+
 export class Boundary {
   readonly holds = new Map<string, Hold>();
+  /** Answers of holds that were settled before their hook came to wait. Emptied by the next settlement. */
+  readonly #early = new Map<string, HookDecision>();
   /** Non-null while admission is closed: calls get `hold`. */
-  settling: { intentId: string; ordinal: number } | null = null;
+  settling: Settling | null = null;
   /** Main batches in a row that could not be bound. */
   unbindable = 0;
   #waiters: (() => void)[] = [];
@@ -43,12 +52,33 @@ export class Boundary {
       answer: promise,
       settle: (decision) => {
         this.holds.delete(token);
+        if (!hold.confirmed) this.#early.set(token, decision);
         resolve(decision);
       },
     };
     this.holds.set(token, hold);
     this.changed();
     return hold;
+  }
+
+  /** Closes admission. */
+  begin(settling: Settling): void {
+    this.#early.clear();
+    this.settling = settling;
+  }
+
+  /** Opens admission again, in the same breath in which the last held call gets its answer. */
+  end(settling: Settling | null): void {
+    if (settling === null || this.settling !== settling) return;
+    this.settling = null;
+    this.changed();
+  }
+
+  /** The answer to a hold that is over; once. */
+  takeEarly(token: string): HookDecision | undefined {
+    const decision = this.#early.get(token);
+    this.#early.delete(token);
+    return decision;
   }
 
   /** Something a waiting settlement may care about happened. */

@@ -20,8 +20,8 @@ export function saveBundle(
   for (const line of input.probe.changed) {
     const change = line.slice(0, 1);
     const path = line.slice(2);
-    // "H HEAD" and "~ …" describe jj or git state, not a file.
-    if (change === "H" || change === "~") continue;
+    // "H HEAD" and "W working copy" describe git or jj state, not a file.
+    if (change === "H" || change === "W") continue;
     const sha256 = deps.files.copyInto(
       `${input.child.workspacePath}/${path}`,
       `${input.folder}/files/${path}`,

@@ -58,12 +58,14 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     mode: SettleMode,
   ): void => {
     const b = boundary(caller.incarnation);
-    b.settling = { intentId, ordinal };
+    const settling = { intentId, ordinal, open: mode === "bind" };
+    b.begin(settling);
     const work = settle({
       deps,
       views,
       inbox,
       boundary: b,
+      settling,
       caller,
       intentId,
       ordinal,

@@ -19,6 +19,7 @@ import {
   hasCopy,
   lastOrdinal,
   openCalls,
+  retireCallId,
   type AdmissionRow,
 } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
@@ -70,7 +71,9 @@ export class Deliver {
       // A repeated call id (a harness that asks twice) gets the same answer, and no second row.
       const known = open.find((c) => c.toolUseId === event.toolUseId);
       if (known?.admission === "PassThrough") return { decision: "pass" };
-      return this.#decide(caller, this.#place(caller, event, open), open);
+      // Over and asked for again: from here it is another call.
+      if (known === undefined) retireCallId(this.#d.deps.db, caller.incarnation, event.toolUseId);
+      return this.#decide(caller, this.#place(caller, event, open), open, event.sessionId);
     });
   }
 
@@ -107,16 +110,18 @@ export class Deliver {
     caller: HookCaller,
     call: HeldCall,
     open: readonly AdmissionRow[],
+    sessionId: string,
   ): Promise<HookDecision> {
     const boundary = this.#d.boundary(caller.incarnation);
     for (let round = 0; round < MAX_DECISIONS_PER_CALL; round += 1) {
       if (boundary.settling !== null) {
         // Admission is closed. Siblings of a batch that was let through go through, or it could never drain.
         const mine = open.find((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
-        if (mine?.admission === "PassThrough") return this.#pass(caller, call);
+        if (boundary.settling.open && mine?.admission === "PassThrough")
+          return this.#pass(caller, call);
         return this.#hold(caller, call);
       }
-      const decision = decideBoundary(this.#facts(caller, call, open));
+      const decision = decideBoundary(this.#facts(caller, call, open, sessionId));
       if (decision.act !== "acknowledge") return await this.#act(caller, call, decision);
       write(this.#d.deps.db, () =>
         acknowledge(this.#d.deps.db, decision.intentId, call.toolUseId, this.#d.deps.clock.now()),
@@ -126,7 +131,12 @@ export class Deliver {
     throw new Error("too many acknowledgements for one call");
   }
 
-  #facts(caller: HookCaller, call: HeldCall, open: readonly AdmissionRow[]): BoundaryFacts {
+  #facts(
+    caller: HookCaller,
+    call: HeldCall,
+    open: readonly AdmissionRow[],
+    sessionId: string,
+  ): BoundaryFacts {
     const { db } = this.#d.deps;
     const unresolved = unresolvedIntents(db, caller.threadId);
     const active =
@@ -137,7 +147,7 @@ export class Deliver {
       agentId: call.agentId === "" ? null : call.agentId,
       batch: { incarnation: caller.incarnation, ordinal: call.ordinal },
       admission: sibling?.admission ?? null,
-      active: active === null ? null : toBarrier(active),
+      active: active === null ? null : toBarrier(active, sessionId),
       next:
         next === null
           ? null
@@ -186,6 +196,13 @@ export class Deliver {
           ),
         );
         return this.#denyPayload(caller, call, decision.intentId);
+      }
+      case "stay-blocked": {
+        const { intentId } = openCalls(db, caller.incarnation).find(
+          (c) => c.agentId === call.agentId && c.ordinal === call.ordinal,
+        )!;
+        this.#block(caller, call, intentId!, "generic");
+        return this.#deny(caller, HOLD_TEXT);
       }
       case "block": {
         this.#block(caller, call, decision.intentId, "generic");
@@ -261,27 +278,31 @@ export class Deliver {
   async hold(caller: HookCaller, token: string, signal: AbortSignal): Promise<HookDecision> {
     const boundary = this.#d.boundary(caller.incarnation);
     const hold = boundary.holds.get(token);
-    if (hold === undefined) return this.#deny(caller, HOLD_TEXT);
+    if (hold === undefined) return boundary.takeEarly(token) ?? this.#deny(caller, HOLD_TEXT);
     hold.confirmed = true;
     boundary.changed();
     const gone = new Promise<HookDecision>((resolve) => {
-      signal.addEventListener("abort", () => {
+      const leave = (): void => {
         hold.gone = true;
         boundary.changed();
         resolve(this.#deny(caller, HOLD_TEXT));
-      });
+      };
+      // A signal that fired already fires no event any more.
+      if (signal.aborted) leave();
+      else signal.addEventListener("abort", leave);
     });
     return Promise.race([hold.answer, gone]);
   }
 }
 
-function toBarrier(i: IntentRow): ActiveBarrier {
+function toBarrier(i: IntentRow, sessionId: string): ActiveBarrier {
   return {
     intentId: i.intentId,
     state: i.state,
     batch: { incarnation: i.barrier!.incarnation, ordinal: i.barrier!.batch },
     completed: i.batchCompletedAt !== null,
     receipt: i.receipt,
+    sessionChanged: i.receiptSession !== null && i.receiptSession !== sessionId,
     redeliveries: i.softRedeliveryCount,
   };
 }

@@ -4,10 +4,12 @@
  */
 import { completionOf, judgeReceipt } from "../core/barrier.ts";
 import { recoveryBundle, threadPaths } from "../core/paths.ts";
-import { errorLine } from "../core/errors.ts";
+import { errorLine, KikiError } from "../core/errors.ts";
+import { canMoveIntent } from "../core/intent.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import {
   admit,
+  anyClosed,
   blockedCalls,
   closeBatch,
   lastOrdinal,
@@ -15,7 +17,8 @@ import {
   resolveCall,
 } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
-import { cascadeThread, noteActivity } from "../store/edges.ts";
+import { cascadeThread, incarnation, noteActivity } from "../store/edges.ts";
+import { nameStorageError } from "../store/errors.ts";
 import { completeBatch, setIntentState, unresolvedIntents } from "../store/intents.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 
@@ -52,8 +55,10 @@ export class Inbox {
     const { db, clock } = this.#deps;
     switch (event.type) {
       case "SessionStarted":
-        // A new conversation (startup, resume, clear): whatever batch was open can no longer close.
-        this.#endOpen(caller, () => true);
+        // A new conversation (resume, clear): whatever batch was open can no longer close. Compaction keeps the
+        // conversation, and the calls that are in flight in it.
+        if (incarnation(db, caller.incarnation)?.harnessSessionId !== event.sessionId)
+          this.#endOpen(caller, () => true);
         await this.#deps.sessionStarted(caller.incarnation, event.sessionId);
         this.#note(caller, "Quiescent", false, `SessionStart ${event.source}`);
         return;
@@ -128,7 +133,11 @@ export class Inbox {
     const listed = new Set(event.calls.map((c) => c.toolUseId));
     // A call that passed while nobody could be asked has an invented id until its batch is over.
     const admitted = open.map((c) => c.toolUseId).filter((id) => !id.startsWith("passed:"));
-    if (!admitted.some((id) => listed.has(id)) && admitted.length > 0) return; // stale: not this batch
+    const stale =
+      admitted.length > 0
+        ? !admitted.some((id) => listed.has(id))
+        : anyClosed(db, caller.incarnation, listed);
+    if (stale) return; // not this batch
     if (completionOf(admitted, listed) !== "complete") {
       write(db, () =>
         closeBatch(db, caller.incarnation, agentId, first.ordinal, "ended", clock.now()),
@@ -147,7 +156,7 @@ export class Inbox {
           db,
           bound.intentId,
           { incarnation: caller.incarnation, batch: first.ordinal },
-          { judged: verdict, evidence: { listed: [...listed] } },
+          { judged: verdict, evidence: { listed: [...listed], session: event.sessionId } },
           clock.now(),
         );
       }
@@ -187,14 +196,17 @@ export class Inbox {
   #toolRan(caller: HookCaller, intentId: string, event: BatchClosed): void {
     const { db } = this.#deps;
     const intent = unresolvedIntents(db, caller.threadId).find((i) => i.intentId === intentId)!;
-    setIntentState(db, intentId, intent.state, "RecoveryRequired", {
-      reason: "a blocked tool ran anyway",
-      evidence: {
-        calls: event.calls.map((c) => ({ id: c.toolUseId, response: c.response.slice(0, 400) })),
-      },
-      bundle: recoveryBundle(this.#deps.stateDir, this.#deps.repoId, intentId),
-      fingerprint: intent.probeFingerprint ?? "unknown",
-    });
+    // Where it is not possible the intent is stopped already; a person has to hear of this all the same.
+    if (canMoveIntent(intent.state, "RecoveryRequired")) {
+      setIntentState(db, intentId, intent.state, "RecoveryRequired", {
+        reason: "a blocked tool ran anyway",
+        evidence: {
+          calls: event.calls.map((c) => ({ id: c.toolUseId, response: c.response.slice(0, 400) })),
+        },
+        bundle: recoveryBundle(this.#deps.stateDir, this.#deps.repoId, intentId),
+        fingerprint: intent.probeFingerprint ?? "unknown",
+      });
+    }
     this.#deps.raiseAttention({
       threadId: caller.threadId,
       kind: "cascade_conflict",
@@ -230,6 +242,9 @@ export class Inbox {
       // Events of an earlier incarnation of the thread say nothing about this one.
       if (entry.incarnation === caller.incarnation) await this.#take(caller, entry.event);
     } catch (error) {
+      // It stays in the spool: a disk that is full now must not cost a receipt.
+      const named = nameStorageError(error, this.#deps.db.filename);
+      if (named instanceof KikiError && named.code.startsWith("database-")) throw named;
       this.#deps.log.warn(`spooled event ${name} cannot be read: ${errorLine(error)}`);
     }
   }

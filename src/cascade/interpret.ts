@@ -97,6 +97,7 @@ export async function interpret(
       : classify(
           await transitionFacts(deps.jj, op, {
             fromBase: tail,
+            standsOn: transition.edge.lastSynchronized,
             parent: transition.after,
             child: transition.childAfter,
           }),
@@ -110,7 +111,13 @@ export async function interpret(
 export async function transitionFacts(
   jj: JjRepo,
   op: OpId,
-  input: { fromBase: CommitId; parent: WorkspaceView | null; child: WorkspaceView | null },
+  input: {
+    fromBase: CommitId;
+    /** Base the child was last brought onto, where `fromBase` is one it is only being brought onto. */
+    standsOn?: CommitId;
+    parent: WorkspaceView | null;
+    child: WorkspaceView | null;
+  },
 ): Promise<TransitionFacts> {
   const { fromBase, parent, child } = input;
   const toBase = parent?.commitId ?? null;
@@ -125,10 +132,15 @@ export async function transitionFacts(
     divergent: (parent?.divergent ?? false) || (child?.divergent ?? false),
   };
   if (toBase === null || childHead === null || toBase === fromBase) return facts;
-  facts.toBaseInChild = await jj.isAncestor(op, toBase, childHead);
-  facts.toBaseBehindFrom = await jj.isAncestor(op, toBase, fromBase);
-  facts.anchorInChild =
-    facts.toBaseInChild || (await standingBase(jj, op, { fromBase, toBase, childHead })) !== null;
+  [facts.toBaseInChild, facts.toBaseBehindFrom] = await Promise.all([
+    jj.isAncestor(op, toBase, childHead),
+    jj.isAncestor(op, toBase, fromBase),
+  ]);
+  facts.anchorInChild = facts.toBaseInChild;
+  for (const anchor of new Set([fromBase, input.standsOn ?? fromBase])) {
+    facts.anchorInChild ||=
+      (await standingBase(jj, op, { fromBase: anchor, toBase, childHead })) !== null;
+  }
   return facts;
 }
 

@@ -6,8 +6,7 @@
 import { classify, type Classification } from "../core/classify.ts";
 import type { CommitId, IntentId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
-import { recoveryBundle } from "../core/paths.ts";
-import type { WorkspaceProbe } from "../ports/jj.ts";
+import type { JjRepo, WorkspaceProbe } from "../ports/jj.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, edges } from "../store/edges.ts";
 import { intentById, savePlan, setIntentState } from "../store/intents.ts";
@@ -15,40 +14,16 @@ import { attribute } from "../store/ops.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { ownedStack, stagedFits } from "./chain.ts";
 import { transitionFacts } from "./interpret.ts";
-import { saveBundle } from "./bundle.ts";
 import { recordOthers, recordResult } from "./record.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
+import { Moved, needsRecovery, Stop, type ReconcileOutcome } from "./stop.ts";
 import type { Views } from "./views.ts";
 
-export type ReconcileOutcome =
-  | { outcome: "materialized" }
-  | { outcome: "recovery-required"; reason: string }
-  | { outcome: "topology-diverged"; reason: string }
-  /** Nothing was changed and nothing is known to be wrong: try at the next boundary. */
-  | { outcome: "not-now"; reason: string };
-
-/** Stage–integrate attempts when foreign operations keep landing in between. */
-const MAX_STAGE_ATTEMPTS = 3;
+/** Decisions made anew because foreign operations kept landing in between. */
+const MAX_ATTEMPTS = 5;
 /** How long a workspace may be busy with somebody's own jj command before the boundary is given up. */
 const PASSING_TROUBLE_MS = 3_000;
 const PASSING_TROUBLE_POLL_MS = 50;
-
-interface RecoveryRecord {
-  folder: string;
-  fingerprint: string;
-  evidence: unknown;
-}
-
-/** Leaves the reconciliation; nothing in the workspace is touched after it. */
-class Stop extends Error {
-  readonly outcome: ReconcileOutcome;
-  readonly recovery: RecoveryRecord | null;
-  constructor(outcome: ReconcileOutcome, recovery: RecoveryRecord | null = null) {
-    super(outcome.outcome);
-    this.outcome = outcome;
-    this.recovery = recovery;
-  }
-}
 
 /** `refresh` reads the complete frontier, so that every transition up to the pinned operation has its intent. */
 export async function reconcile(
@@ -57,44 +32,45 @@ export async function reconcile(
   intentId: IntentId,
   refresh: () => Promise<OpId[]>,
 ): Promise<ReconcileOutcome> {
+  return deps.exclusive(async (jj) => {
+    for (let attempt = 1; ; attempt += 1) {
+      await refresh();
+      // Read here, not before: another settlement, or the attempt before, may have written them.
+      const scene = sceneOf(deps, views, jj, intentId);
+      if (scene === null) return { outcome: "topology-diverged", reason: "EdgeGone" };
+      try {
+        await recordResult(scene, await bringUpToDate(scene));
+        return { outcome: "materialized" };
+      } catch (error) {
+        if (!(error instanceof Stop)) throw error;
+        if (error instanceof Moved && attempt < MAX_ATTEMPTS) continue;
+        await recordStop(scene, error);
+        return error.outcome;
+      }
+    }
+  });
+}
+
+/** null: the follows edge is gone. */
+function sceneOf(deps: CascadeDeps, views: Views, jj: JjRepo, intentId: IntentId): Scene | null {
   const intent = intentById(deps.db, intentId)!;
   const child = cascadeThread(deps.db, intent.threadId)!;
   const parent = cascadeThread(deps.db, intent.parentThreadId)!;
   const edge = edges(deps.db).find(
     (e) => e.child === child.threadId && e.parent === parent.threadId,
   );
-  if (edge === undefined) return { outcome: "topology-diverged", reason: "EdgeGone" };
-  return deps.exclusive(async (jj) => {
-    await refresh();
-    const plan = (intent.plan as ReconcilePlan | null) ?? null;
-    const scene: Scene = {
-      deps,
-      views,
-      jj,
-      intent,
-      edge,
-      child,
-      parent,
-      plan: plan ?? {
-        startOp: "",
-        childHead: "",
-        fromBase: edge.lastSynchronized,
-        toBase: intent.toBase,
-        kind: intent.kind,
-        tokens: [],
-        chain: [],
-        stagedOp: null,
-      },
-    };
-    try {
-      await recordResult(scene, await bringUpToDate(scene));
-      return { outcome: "materialized" };
-    } catch (error) {
-      if (!(error instanceof Stop)) throw error;
-      await recordStop(scene, error);
-      return error.outcome;
-    }
-  });
+  if (edge === undefined) return null;
+  const plan = (intent.plan as ReconcilePlan | null) ?? {
+    startOp: "",
+    childHead: "",
+    fromBase: edge.lastSynchronized,
+    toBase: intent.toBase,
+    kind: intent.kind,
+    tokens: [],
+    chain: [],
+    stagedOp: null,
+  };
+  return { deps, views, jj, intent, edge, child, parent, plan, probedOp: "" };
 }
 
 /** A stop changes no files; the state it leaves and what kiki's own operations meant go into one transaction. */
@@ -160,10 +136,15 @@ async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
     throw new Stop({ outcome: "topology-diverged", reason: decided.reason });
   }
   const probe = await planFrom(scene, op, decided, childView!.commitId, parentView!.commitId);
+  if (decided.kind === "ParentAdvance" && probe.state === "StaleClean") {
+    // Before the first file changes: a stack that cannot follow must not be left half-way, with nothing to tell.
+    const owned = await ownedStack(scene, op);
+    if (!owned.ok) throw new Stop({ outcome: "topology-diverged", reason: owned.error });
+  }
   const settled = await settleWorkspace(scene, probe, decided);
   return decided.kind === "ParentAdvance"
     ? await advance(scene, decided.toBase, settled.adopted)
-    : await finish(scene, await pinHead(scene), {
+    : await finish(scene, {
         action: settled.updated ? "materialised" : "already-in-place",
         adoptedEdits: settled.adopted,
       });
@@ -249,7 +230,10 @@ async function probeNow(scene: Scene, op: OpId): Promise<WorkspaceProbe> {
     const { workspacePath, workspaceName } = scene.child;
     const probe = await scene.jj.probe(workspacePath, workspaceName, at);
     const passing = probe.state === "Unknown" && /^(busy|heads)\b/.test(probe.reason ?? "");
-    if (!passing) return probe;
+    if (!passing) {
+      scene.probedOp = at;
+      return probe;
+    }
     if (clock.monotonic() > deadline) {
       throw new Stop({ outcome: "not-now", reason: probe.reason ?? "busy" });
     }
@@ -257,40 +241,21 @@ async function probeNow(scene: Scene, op: OpId): Promise<WorkspaceProbe> {
   }
 }
 
-/** Drift between the probe and the command that changes files means somebody still writes: recovery, not a guess. */
+/**
+ * Drift between the probe and the command that changes files: where files differ, somebody still writes, and that is
+ * recovery, not a guess; where they are clean, jj has moved, and everything is decided anew.
+ */
 async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
   const token = newToken(scene, probe.fingerprint);
   const again = await probeNow(scene, await pinHead(scene));
   if (again.fingerprint !== probe.fingerprint) {
-    await needsRecovery(scene, again, "files changed right before the update");
+    if (again.state === "StaleDirty" || again.state === "Unknown")
+      await needsRecovery(scene, again, "files changed right before the update");
+    throw new Moved("the workspace moved right before the update");
   }
   scene.deps.crash.at("intent.update-stale.before");
   await scene.jj.updateStale(scene.child.workspacePath, token);
   scene.deps.crash.at("intent.update-stale.effected");
-}
-
-/** Bundle first, durable, then the state; nothing in the workspace is touched. */
-async function needsRecovery(scene: Scene, probe: WorkspaceProbe, reason: string): Promise<never> {
-  const { deps, intent, child } = scene;
-  const folder = recoveryBundle(deps.stateDir, deps.repoId, intent.intentId);
-  const inventory = saveBundle(deps, { folder, child, probe, plan: scene.plan });
-  const [op] = await scene.jj.heads();
-  const change = (await scene.views.at(op!)).get(child.workspaceName)?.changeId;
-  // Every visible copy of the child's change: an edit that left the files is in one of them.
-  const copies = change === undefined ? [] : await scene.jj.commits(op!, `change_id(${change})`);
-  throw new Stop(
-    { outcome: "recovery-required", reason },
-    {
-      folder,
-      fingerprint: probe.fingerprint,
-      evidence: {
-        probe: probe.state,
-        changed: probe.changed.slice(0, 200),
-        bundled: inventory.length,
-        successors: copies.map((c) => c.commitId),
-      },
-    },
-  );
 }
 
 /**
@@ -310,30 +275,30 @@ async function advance(
   adoptedEdits: boolean,
 ): Promise<ReconcileResult> {
   const { jj } = scene;
-  for (let attempt = 1; attempt <= MAX_STAGE_ATTEMPTS; attempt += 1) {
-    const op = await pinHead(scene);
-    const owned = await ownedStack(scene, op);
-    if (!owned.ok) throw new Stop({ outcome: "topology-diverged", reason: owned.error });
-    scene.plan.chain = [...owned.value.chain, ...owned.value.followers].map((c) => c.commitId);
-    const probe = await probeNow(scene, op);
-    if (probe.state !== "FreshClean")
-      await needsRecovery(scene, probe, `the workspace became ${probe.state}`);
-    const token = newToken(scene, probe.fingerprint);
-    const staged = await jj.stageRebase({ at: op, chain: scene.plan.chain, onto: toBase, token });
-    scene.plan.stagedOp = staged.id;
-    persistPlan(scene, probe.fingerprint);
-    if (!(await stagedFits(scene, staged.id, toBase, owned.value))) {
-      throw new Stop({ outcome: "topology-diverged", reason: "StagedResultUnexpected" });
-    }
-    const now = await jj.heads();
-    if (now.length !== 1 || now[0] !== op) continue; // something else landed first: stage again on top of it
-    scene.deps.crash.at("intent.integrate.before");
-    await jj.integrate(staged.id, token);
-    scene.deps.crash.at("intent.integrate.effected");
-    await verifyIntegrated(scene, staged.id, probe);
-    return await afterAdvance(scene, adoptedEdits);
+  const op = await pinHead(scene);
+  const parentNow = (await scene.views.at(op)).get(scene.parent.workspaceName)?.commitId;
+  // A base the parent has left meanwhile may be hidden by now: rebasing onto it would bring it back.
+  if (parentNow !== toBase) throw new Moved("the parent moved again");
+  const owned = await ownedStack(scene, op);
+  if (!owned.ok) throw new Stop({ outcome: "topology-diverged", reason: owned.error });
+  scene.plan.chain = [...owned.value.chain, ...owned.value.followers].map((c) => c.commitId);
+  const probe = await probeNow(scene, op);
+  if (probe.state !== "FreshClean")
+    await needsRecovery(scene, probe, `the workspace became ${probe.state}`);
+  const token = newToken(scene, probe.fingerprint);
+  const staged = await jj.stageRebase({ at: op, chain: scene.plan.chain, onto: toBase, token });
+  scene.plan.stagedOp = staged.id;
+  persistPlan(scene, probe.fingerprint);
+  if (!(await stagedFits(scene, staged.id, toBase, owned.value))) {
+    throw new Stop({ outcome: "topology-diverged", reason: "StagedResultUnexpected" });
   }
-  throw new Stop({ outcome: "not-now", reason: "other jj operations kept landing" });
+  const now = await jj.heads();
+  if (now.length !== 1 || now[0] !== op) throw new Moved("another operation landed first");
+  scene.deps.crash.at("intent.integrate.before");
+  await jj.integrate(staged.id, token);
+  scene.deps.crash.at("intent.integrate.effected");
+  await verifyIntegrated(scene, staged.id, probe);
+  return await afterAdvance(scene, adoptedEdits);
 }
 
 async function afterAdvance(scene: Scene, adoptedEdits: boolean): Promise<ReconcileResult> {
@@ -346,7 +311,7 @@ async function afterAdvance(scene: Scene, adoptedEdits: boolean): Promise<Reconc
   } else if (probe.state !== "FreshClean") {
     await needsRecovery(scene, probe, `after the rebase the workspace is ${probe.state}`);
   }
-  return finish(scene, await pinHead(scene), { action: "rebased", adoptedEdits });
+  return finish(scene, { action: "rebased", adoptedEdits });
 }
 
 /** Integrate is no compare-and-swap: afterwards the only head must be the staged operation. */
@@ -363,22 +328,19 @@ async function verifyIntegrated(scene: Scene, staged: OpId, probe: WorkspaceProb
   await needsRecovery(scene, probe, "another operation landed together with the rebase");
 }
 
-/** Verifies the actual result in the pinned view; the caller records it. */
+/** Verifies the actual result in the view the files were last proved fresh for; the caller records it. */
 async function finish(
   scene: Scene,
-  op: OpId,
   done: { action: ReconcileResult["action"]; adoptedEdits: boolean },
 ): Promise<ReconcileResult> {
+  const op = scene.probedOp;
   await refuseHiddenEdits(scene, op);
   const head = (await scene.views.at(op)).get(scene.child.workspaceName);
   if (head === undefined)
     throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
   const { toBase } = scene.plan;
   if (!(await scene.jj.isAncestor(op, toBase, head.commitId))) {
-    throw new Stop({
-      outcome: "not-now",
-      reason: `the child's ${short(head.commitId)} does not contain the new base yet`,
-    });
+    throw new Moved(`the child's ${short(head.commitId)} does not contain the new base yet`);
   }
   return { op, head, toBase, ...done };
 }

@@ -5,10 +5,10 @@
 import type { OpId } from "../core/ids.ts";
 import { KIKI_HEADER } from "../core/generic-deny.ts";
 import { composePayload, type PayloadFacts } from "../core/payload.ts";
-import { write } from "../store/db.ts";
+import { write, type Db } from "../store/db.ts";
 import { setHead, synchronize } from "../store/edges.ts";
 import { materialize, setIntentState, unresolvedIntents } from "../store/intents.ts";
-import { closeAttribution } from "../store/ops.ts";
+import { closeAttribution, frontier, isProcessed } from "../store/ops.ts";
 import { applyInterpretation, EdgeMoved, interpret, transitionsOf } from "./interpret.ts";
 import type { ReconcileResult, Scene } from "./scene.ts";
 
@@ -87,10 +87,13 @@ async function recordOnce(
   payload: string,
 ): Promise<void> {
   const { deps, intent, child, parent, plan } = scene;
-  const [before, after] = [await scene.views.at(plan.startOp), await scene.views.at(result.op)];
+  // Operations that landed since were interpreted already: what is cached about heads must not go back.
+  const now = newestRead(deps.db, result.op);
+  const [before, after] = [await scene.views.at(plan.startOp), await scene.views.at(now)];
+  const head = after.get(child.workspaceName) ?? result.head;
   // Other edges: what our own operations did to them is ours to record; the watcher leaves our tokens alone.
   const others = transitionsOf(deps, [before], after, (e) => e.child === child.threadId);
-  const meaning = await interpret(deps, result.op, others);
+  const meaning = await interpret(deps, now, others);
   write(deps.db, () => {
     const { db } = deps;
     materialize(db, intent.intentId, {
@@ -107,11 +110,7 @@ async function recordOnce(
       anchor: { change: result.head.changeId, commit: result.head.commitId, op: result.op },
       now: deps.clock.now(),
     });
-    setHead(db, child.threadId, {
-      commit: result.head.commitId,
-      change: result.head.changeId,
-      op: result.op,
-    });
+    setHead(db, child.threadId, { commit: head.commitId, change: head.changeId, op: now });
     synchronize(db, child.threadId, parent.threadId, result.toBase);
     for (const later of unresolvedIntents(db, child.threadId)) {
       if (
@@ -129,6 +128,12 @@ async function recordOnce(
     applyInterpretation(deps, meaning);
     for (const token of plan.tokens) closeAttribution(db, token);
   });
+}
+
+/** The frontier where the watcher is past `op` already, else `op`. */
+function newestRead(db: Db, op: OpId): OpId {
+  const [only, ...others] = frontier(db);
+  return only !== undefined && others.length === 0 && isProcessed(db, op) ? only : op;
 }
 
 async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<PayloadFacts> {

@@ -28,6 +28,8 @@ export interface Scene {
   child: CascadeThread;
   parent: CascadeThread;
   plan: ReconcilePlan;
+  /** Operation the newest probe of the child's files was about; "" before the first. */
+  probedOp: OpId;
 }
 
 export interface ReconcileResult {

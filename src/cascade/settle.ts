@@ -8,7 +8,7 @@ import type { OpId } from "../core/ids.ts";
 import { admit, openCalls, setAnswer } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
 import { bindSoftBatch, intentById, rebindSoftBatch } from "../store/intents.ts";
-import type { Boundary, Hold } from "./boundary.ts";
+import type { Boundary, Hold, Settling } from "./boundary.ts";
 import { ensureMarker, genericDecision, payloadDecision, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
@@ -23,6 +23,7 @@ export interface SettleInput {
   views: Views;
   inbox: Inbox;
   boundary: Boundary;
+  settling: Settling;
   caller: HookCaller;
   intentId: string;
   ordinal: number;
@@ -42,18 +43,33 @@ export async function settle(s: SettleInput): Promise<void> {
     if (bound) await reconcileAndAnswer(s);
   } catch (error) {
     s.deps.log.error(`settling intent ${s.intentId} failed`, error);
-    s.deps.raiseAttention({
-      threadId: s.caller.threadId,
-      kind: "cascade_conflict",
-      dedupKey: `${s.intentId}:${errorLine(error).slice(0, 80)}`,
-      message: `bringing this thread up to date failed: ${errorLine(error)}`,
-      loud: true,
-    });
-    answerAll(s, HOLD_TEXT);
+    try {
+      failed(s, error);
+    } catch (again) {
+      s.deps.log.error(`the failure could not be recorded`, again);
+    }
   } finally {
-    s.boundary.settling = null;
-    s.boundary.changed();
+    // Only when nothing could be recorded: a call that waits for an answer nobody owes would wait for its limit.
+    if (s.boundary.settling === s.settling) {
+      for (const h of s.boundary.holds.values())
+        h.settle(genericDecision(s.deps, s.caller, HOLD_TEXT));
+      s.boundary.end(s.settling);
+    }
   }
+}
+
+/** Loud. What is bound, or may be, stays blocked; what was never bound goes on as if nothing had been ready. */
+function failed(s: SettleInput, error: unknown): void {
+  s.deps.raiseAttention({
+    threadId: s.caller.threadId,
+    kind: "cascade_conflict",
+    dedupKey: `${s.intentId}:${errorLine(error).slice(0, 80)}`,
+    message: `bringing this thread up to date failed: ${errorLine(error)}`,
+    loud: true,
+  });
+  if (s.settling.open) release(s);
+  else answerAll(s, HOLD_TEXT);
+  refreshMarker(s.deps, s.caller.threadId);
 }
 
 /** True once the decision is durable. False: everything was released (or, for a rebind, denied) unchanged. */
@@ -100,14 +116,9 @@ async function quiet(s: SettleInput): Promise<boolean> {
 
 /** Nothing was mutated: the batch is let through, durably, before any of its calls is released. */
 function giveUp(s: SettleInput, why: string | null): boolean {
-  if (s.mode === "rebind") {
-    // Already blocked once for this intent: a durable block is never released.
-    answerAll(s, HOLD_TEXT);
-    return false;
-  }
   if (why !== null) {
     s.boundary.unbindable += 1;
-    s.deps.log.info(`thread ${s.caller.threadId}: batch let through, ${why}`);
+    s.deps.log.info(`thread ${s.caller.threadId}: nothing bound, ${why}`);
     if (s.boundary.unbindable >= UNBINDABLE_BEFORE_ATTENTION) {
       s.deps.raiseAttention({
         threadId: s.caller.threadId,
@@ -118,6 +129,14 @@ function giveUp(s: SettleInput, why: string | null): boolean {
       });
     }
   }
+  // Already blocked once for this intent: a durable block is never released.
+  if (s.mode === "rebind") answerAll(s, HOLD_TEXT);
+  else release(s);
+  return false;
+}
+
+/** The batch is a passed one, durably, before any of its calls is released. */
+function release(s: SettleInput): void {
   const { db, clock } = s.deps;
   const holds = [...s.boundary.holds.values()];
   write(db, () => {
@@ -133,13 +152,15 @@ function giveUp(s: SettleInput, why: string | null): boolean {
     }
   });
   for (const h of holds) h.settle({ decision: "pass" });
-  return false;
+  s.boundary.end(s.settling);
 }
 
 /** The full tuple and the blocked calls in one transaction, before the first mutation. */
 function commitBinding(s: SettleInput): void {
   const { db, clock } = s.deps;
   const tuple = { incarnation: s.caller.incarnation, turn: s.ordinal, batch: s.ordinal };
+  // From here an error leaves it open whether the decision is durable: nothing is released any more.
+  s.settling.open = false;
   s.deps.crash.at("intent.bind.before");
   write(db, () => {
     const alreadyBound = intentById(db, s.intentId)?.barrier !== null;
@@ -184,6 +205,7 @@ async function reconcileAndAnswer(s: SettleInput): Promise<void> {
     });
     h.settle(payloadDecision(s.deps, s.caller, h.call, s.intentId));
   }
+  s.boundary.end(s.settling);
 }
 
 /** Denies every held call with the same text; each gets its row. */
@@ -192,4 +214,5 @@ function answerAll(s: SettleInput, text: string): void {
     write(s.deps.db, () => blockHeld(s, h, "generic"));
     h.settle(genericDecision(s.deps, s.caller, text));
   }
+  s.boundary.end(s.settling);
 }

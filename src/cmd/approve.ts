@@ -6,19 +6,20 @@
 import { closeSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
 import { fail } from "../core/errors.ts";
 import type { Plan } from "../rpc/contract/types.ts";
-import { print } from "./out.ts";
+import { print, printJson } from "./out.ts";
 
 const QUESTION = "Go ahead? [y/N] ";
 const MAX_ANSWER_BYTES = 1024;
 
 /**
  * Returns when the person agreed. Throws KikiError of kind approval: `approval-refused`, or `approval-no-terminal`
- * after printing the plan to stdout.
+ * after printing the plan to stdout, as JSON where the command was asked for it.
  */
-export function approve(plan: Plan): void {
+export function approve(plan: Plan, json: boolean): void {
   const terminal = openTerminal();
   if (terminal === null) {
-    print(plan.text);
+    if (json) printJson(plan);
+    else print(plan.text.trimEnd());
     throw fail(
       "approval",
       "approval-no-terminal",
@@ -74,7 +75,11 @@ function readLine(fd: number): string {
   let length = 0;
   while (length < buffer.length) {
     const read = readSync(fd, buffer, length, buffer.length - length, null);
-    if (read === 0) return "";
+    if (read === 0) {
+      // Ctrl-D leaves the cursor behind the question; what is said next starts on a line of its own.
+      writeAll(fd, "\n");
+      return "";
+    }
     length += read;
     const end = buffer.subarray(0, length).indexOf(0x0a);
     if (end >= 0) return buffer.toString("utf8", 0, end);

@@ -62,6 +62,6 @@ function noThread(): KikiError {
     "notFound",
     "no-thread",
     "no thread here: this is neither a thread's workspace nor its tmux session",
-    "name one; kk ls --all-repos lists them",
+    "name one: kk ls lists them",
   );
 }

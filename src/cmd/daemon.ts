@@ -63,12 +63,19 @@ const logs = defineCommand({
     const wanted = Number(args.lines ?? DEFAULT_LINES);
     if (!Number.isInteger(wanted) || wanted < 1 || wanted > MAX_LINES) {
       const text = JSON.stringify(args.lines);
-      throw fail("usage", "usage", `--lines needs a number from 1 to ${MAX_LINES}, not ${text}`);
+      throw fail(
+        "usage",
+        "usage",
+        `--lines needs a number from 1 to ${MAX_LINES}, not ${text}`,
+        "kk help daemon logs",
+      );
     }
     const file = statePaths(stateDir()).log;
     const lines = `${read(`${file}.1`)}${read(file)}`.trimEnd().split("\n");
     const text = lines.slice(-wanted).join("\n");
-    if (text === "") throw fail("notFound", "no-log", `there is no log at ${file} yet`);
+    if (text === "") {
+      throw fail("notFound", "no-log", `there is no log at ${file} yet`, "kk ls starts the daemon");
+    }
     print(text);
   },
 });

@@ -13,7 +13,7 @@ import type { DoctorLine } from "../rpc/contract/types.ts";
 import { findSocket } from "../rpc/find-socket.ts";
 import { BUILD, VERSION } from "../version.ts";
 import { connect, stateDir } from "./connect.ts";
-import { findHarness, HARNESS_BINARIES } from "./harness-binaries.ts";
+import { DEFAULT_HARNESS, findHarness, HARNESS_BINARIES } from "./harness-binaries.ts";
 import { colour, print, printJson } from "./out.ts";
 import { ask } from "./spawn-tty.ts";
 
@@ -46,7 +46,7 @@ function clientLines(): DoctorLine[] {
     ...TOOLS.map(toolLine),
     stateLine(),
     socketLine(),
-    ...Object.keys(HARNESS_BINARIES).map(harnessLine),
+    harnessLine(),
   ];
 }
 
@@ -60,7 +60,9 @@ function toolLine(tool: ToolRequirement): DoctorLine {
     return { name, ok: false, detail: `${path} does not say its version`, fix };
   }
   const ok = isAtLeast(version, minimum);
-  const detail = `${version} (${path})${ok ? "" : `, older than ${minimum}`}`;
+  // As the tool writes it: tmux's `3.3a` is more than its numbers.
+  const written = /\d+\.\d+[^\s,)]*/.exec(said?.stdout ?? "")?.[0] ?? version;
+  const detail = `${written} (${path})${ok ? "" : `, older than ${minimum}`}`;
   return { name, ok, detail, fix: ok ? null : fix };
 }
 
@@ -100,12 +102,18 @@ function socketLine(): DoctorLine {
   }
 }
 
-/** Informational: a missing harness matters at `kk new` only. */
-function harnessLine(harness: string): DoctorLine {
-  const path = findHarness(harness, process.env);
-  const detail =
-    path ?? `${HARNESS_BINARIES[harness]} is not on PATH (needed only for its threads)`;
-  return { name: harness, ok: true, detail, fix: null };
+/** Without the default harness no thread can be made; another one is a choice of its own. */
+function harnessLine(): DoctorLine {
+  const name = DEFAULT_HARNESS;
+  const path = findHarness(name, process.env);
+  if (path !== null) return { name, ok: true, detail: path, fix: null };
+  const detail = `${HARNESS_BINARIES[name]} is not on PATH`;
+  return {
+    name,
+    ok: false,
+    detail,
+    fix: "install Claude Code: https://code.claude.com/docs/en/setup",
+  };
 }
 
 async function daemonLines(): Promise<DoctorLine[]> {

@@ -9,6 +9,7 @@ import {
   logRefusedEvent,
   passUnlessBarrier,
   refuse,
+  rememberGreeting,
   spoolEvent,
 } from "./hook-outage.ts";
 import {
@@ -19,10 +20,12 @@ import {
   EXIT_DENY,
   EXIT_PASS,
   HOLD_MARGIN_MS,
+  isGreeting,
   isUnreachable,
   PRE_TOOL_USE,
   readVerdict,
   serverMessage,
+  USER_PROMPT,
   type HookInputs,
   type Reply,
   type Verdict,
@@ -95,16 +98,23 @@ async function report(
   send: Send,
 ): Promise<number> {
   const underBarrier = event === "PostToolBatch" && (await Bun.file(inputs.barrierFile).exists());
-  const reply = await send(
-    "ReportEvent",
-    withEvent(inputs, payload),
-    eventBudgetMs(event, underBarrier),
-  );
-  if (reply.status >= 200 && reply.status < 300) return EXIT_PASS;
+  const greeted = isGreeting(event) && (await isGreeted(inputs));
+  const budgetMs = eventBudgetMs(event, underBarrier, greeted);
+  const reply = await send("ReportEvent", withEvent(inputs, payload), budgetMs);
+  if (reply.status >= 200 && reply.status < 300) {
+    return event === USER_PROMPT && !greeted ? rememberGreeting(inputs) : EXIT_PASS;
+  }
   if (reply.status >= 400 && reply.status < 500) {
     return logRefusedEvent(inputs, event, payload, serverMessage(reply));
   }
   return spoolEvent(inputs, event, payload, isUnreachable(reply));
+}
+
+async function isGreeted({ greetedFile, incarnation }: HookInputs): Promise<boolean> {
+  const text = await Bun.file(greetedFile)
+    .text()
+    .catch(() => "");
+  return text.trim() === incarnation;
 }
 
 function withEvent(inputs: HookInputs, payload: Uint8Array): Uint8Array {

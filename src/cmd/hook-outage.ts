@@ -12,6 +12,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -87,6 +88,16 @@ export function logRefusedEvent(
   message: string,
 ): number {
   log(inputs, event, payload, `event refused: ${message}`);
+  return EXIT_PASS;
+}
+
+/** The first prompt was answered: from now on a daemon that does not answer holds no prompt up for seconds. */
+export function rememberGreeting(inputs: HookInputs): number {
+  try {
+    writeFileSync(inputs.greetedFile, `${inputs.incarnation}\n`, { mode: 0o600 });
+  } catch {
+    // Then the next prompt may wait as long as the first.
+  }
   return EXIT_PASS;
 }
 

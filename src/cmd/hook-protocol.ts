@@ -21,7 +21,7 @@ export const DELIVERED_MS = 300;
 const EVENT_MS = 300;
 /** A closing batch under a barrier is the receipt; losing it costs a redelivery. */
 const BATCH_UNDER_BARRIER_MS = 5_000;
-/** The daemon answers the first prompt of an incarnation only once it is ready. */
+/** The daemon answers the first prompt of an incarnation only once it is ready; later ones are like any event. */
 const USER_PROMPT_MS = 10_000;
 const SESSION_START_MS = 5_000;
 
@@ -33,6 +33,8 @@ export interface HookInputs {
   spoolFolder: string;
   barrierFile: string;
   errorLog: string;
+  /** Holds the incarnation whose first prompt the daemon has answered; written by the hook. */
+  greetedFile: string;
   incarnation: string;
   secret: string;
   /** `kk`, to start the daemon with. */
@@ -41,12 +43,14 @@ export interface HookInputs {
 }
 
 export function hookInputs(env: Record<string, string | undefined>): HookInputs {
+  const barrierFile = env["KIKI_HOOK_BARRIER"] ?? "";
   return {
     socket: env["KIKI_HOOK_SOCKET"] ?? "",
     credentialFile: env["KIKI_HOOK_CREDENTIAL"] ?? "",
     passedFolder: env["KIKI_HOOK_PASSED"] ?? "",
     spoolFolder: env["KIKI_HOOK_SPOOL"] ?? "",
-    barrierFile: env["KIKI_HOOK_BARRIER"] ?? "",
+    barrierFile,
+    greetedFile: barrierFile.replace(/[^/]+$/, "greeted"),
     errorLog: env["KIKI_HOOK_ERRORLOG"] ?? "",
     incarnation: plain(env["KIKI_INCARNATION"]),
     secret: plain(env["KIKI_INCARNATION_SECRET"]),
@@ -65,10 +69,17 @@ export function callerFields(inputs: HookInputs): string {
   return `{"incarnation":"${inputs.incarnation}","secret":"${inputs.secret}"`;
 }
 
+export const USER_PROMPT = "UserPromptSubmit";
+
+/** Events that may wait for the ready transaction, unless this incarnation has been greeted. */
+export function isGreeting(event: string): boolean {
+  return event === USER_PROMPT || event === "SessionStart";
+}
+
 /** Milliseconds an event other than PreToolUse may wait for the daemon. */
-export function eventBudgetMs(event: string, underBarrier: boolean): number {
-  if (event === "UserPromptSubmit") return USER_PROMPT_MS;
-  if (event === "SessionStart") return SESSION_START_MS;
+export function eventBudgetMs(event: string, underBarrier: boolean, greeted: boolean): number {
+  if (isGreeting(event) && !greeted)
+    return event === USER_PROMPT ? USER_PROMPT_MS : SESSION_START_MS;
   if (event === "PostToolBatch" && underBarrier) return BATCH_UNDER_BARRIER_MS;
   return EVENT_MS;
 }

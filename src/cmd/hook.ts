@@ -24,10 +24,12 @@ import {
   EXIT_PASS,
   HOLD_MARGIN_MS,
   hookInputs,
+  isGreeting,
   isUnreachable,
   PRE_TOOL_USE,
   readVerdict,
   serverMessage,
+  USER_PROMPT,
   type Delivered,
   type HookInputs,
   type Reply,
@@ -114,9 +116,13 @@ function deny(call: Call, output: string, delivered: Delivered | null): void {
 function report(call: Call): void {
   const { libc, inputs, event } = call;
   const underBarrier = event === "PostToolBatch" && libc.exists(inputs.barrierFile);
-  const deadline = monotonicMs() + eventBudgetMs(event, underBarrier);
+  const greeted = isGreeting(event) && libc.readLine(inputs.greetedFile) === inputs.incarnation;
+  const deadline = monotonicMs() + eventBudgetMs(event, underBarrier, greeted);
   const reply = send(call, "ReportEvent", withEvent(call), deadline);
-  if (reply.status >= 200 && reply.status < 300) libc.exit(EXIT_PASS);
+  if (reply.status >= 200 && reply.status < 300) {
+    if (event === USER_PROMPT && !greeted) return rare(call, (m) => m.rememberGreeting(inputs));
+    libc.exit(EXIT_PASS);
+  }
   rare(call, (m) => {
     const refused = reply.status >= 400 && reply.status < 500;
     if (refused) return m.logRefusedEvent(inputs, event, payloadBytes(call), serverMessage(reply));

@@ -2,7 +2,7 @@
 import { defineCommand, runCommand, type CommandDef } from "citty";
 import { BUILD, VERSION } from "../version.ts";
 import { parseCommandLine, type ParsedLine } from "./args.ts";
-import { errorText, exitCodeOf, print, printJson } from "./out.ts";
+import { errorText, exitCodeOf, print, printError, printJson } from "./out.ts";
 
 const SUMMARY = "kiki: threads of agent-led work on jj, kept coherent";
 
@@ -56,7 +56,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     verbose = line.verbose;
     await run(line);
   } catch (error) {
-    console.error(errorText(error, verbose));
+    printError(errorText(error, verbose));
     process.exitCode = exitCodeOf(error);
   }
 }
@@ -82,7 +82,7 @@ async function usage(line: ParsedLine): Promise<void> {
   print(await renderHelp(line.command, line.path));
 }
 
-/** Bare `kk`: what there is here; outside a registered repository, how kk is used. */
+/** Bare `kk`: what there is, here or everywhere; before the first repository, how kk is used. */
 async function overview(): Promise<void> {
   const [{ connect }, { printOverview }] = await Promise.all([
     import("./connect.ts"),

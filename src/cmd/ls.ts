@@ -5,7 +5,10 @@ import type { Client } from "../rpc/client.ts";
 import type { Output } from "../rpc/contract/methods.ts";
 import { connect } from "./connect.ts";
 import { colour, columns, print, printJson, stdoutIsTerminal } from "./out.ts";
+import { NO_REPOS } from "./repo.ts";
 import { tmuxThread } from "./tmux-client.ts";
+
+const NO_THREADS_ANYWHERE = "no threads in any repository — kk new, in one, starts one";
 
 export const lsCommand = defineCommand({
   meta: { name: "ls", description: "List threads" },
@@ -22,15 +25,23 @@ export const lsCommand = defineCommand({
     const repo = everyRepo || here.repo === null ? null : { repoId: here.repo.repoId };
     const result = await client.call("RepoThreadSummaries", { repo, closed: args.all === true });
     if (args.json) return printJson(result);
+    if (everyRepo && result.threads.length === 0 && (await hasNoRepos(client)))
+      return print(NO_REPOS);
     printThreads(result, { here, repoColumn: everyRepo });
   },
 });
+
+/** `kk new` works in a registered repository only: what is missing first is said first. */
+async function hasNoRepos(client: Client): Promise<boolean> {
+  return (await client.call("ListRepos", {})).repos.length === 0;
+}
 
 /** The table, as `kk ls` and bare `kk` show it. */
 export function printThreads(
   summaries: Output<"RepoThreadSummaries">,
   view: { here: Output<"ResolveFolder">; repoColumn: boolean },
 ): void {
+  if (view.repoColumn && summaries.threads.length === 0) return print(NO_THREADS_ANYWHERE);
   const text = renderLs(summaries.threads, {
     columns: columns(),
     colour: colour(),
@@ -47,13 +58,24 @@ function currentThread(here: Output<"ResolveFolder">): string | null {
   return named ?? shown ?? here.thread?.threadId ?? null;
 }
 
-/** Bare `kk`: what this folder's repository is, then its threads. False outside a registered repository. */
+/**
+ * Bare `kk`: what this folder's repository is, then its threads; outside one, those of all. False while no
+ * repository is registered: then there is nothing to show.
+ */
 export async function printOverview(client: Client): Promise<boolean> {
   const here = await client.call("ResolveFolder", { folder: process.cwd() });
-  if (here.repo === null) return false;
+  if (here.repo === null) return printEverywhere(client, here);
   const { repoId, path, activeThreads, closedThreads } = here.repo;
   print(`${path} — ${activeThreads} active, ${closedThreads} closed`);
   const summaries = await client.call("RepoThreadSummaries", { repo: { repoId }, closed: false });
   printThreads(summaries, { here, repoColumn: false });
+  return true;
+}
+
+async function printEverywhere(client: Client, here: Output<"ResolveFolder">): Promise<boolean> {
+  if (await hasNoRepos(client)) return false;
+  print("this folder is in no registered repository (kk init registers it) — the others:");
+  const summaries = await client.call("RepoThreadSummaries", { repo: null, closed: false });
+  printThreads(summaries, { here, repoColumn: true });
   return true;
 }

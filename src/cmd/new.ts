@@ -4,6 +4,7 @@ import { isatty } from "node:tty";
 import { defineCommand } from "citty";
 import { agentEnv } from "../core/agent-env.ts";
 import { fail, KikiError } from "../core/errors.ts";
+import { shellLine } from "../core/shell-line.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Input, Output } from "../rpc/contract/methods.ts";
 import { approve } from "./approve.ts";
@@ -11,10 +12,10 @@ import type { CommandData } from "./args.ts";
 import { connect } from "./connect.ts";
 import { contextThread } from "./context.ts";
 import { DEFAULT_HARNESS, findHarness, HARNESS_BINARIES } from "./harness-binaries.ts";
-import { note, print } from "./out.ts";
+import { note, print, printError, printJson } from "./out.ts";
 import { followCreation } from "./progress.ts";
 import { runOnTerminal } from "./spawn-tty.ts";
-import { moveTo, sessionSocket, shellLine } from "./tmux-client.ts";
+import { moveTo, sessionSocket } from "./tmux-client.ts";
 
 type NewThread = Input<"BeginApproval">["args"];
 
@@ -57,6 +58,10 @@ export const newCommand = defineCommand({
       repeat: true,
     },
     detach: { type: "boolean", description: "Stay here afterwards" },
+    json: {
+      type: "boolean",
+      description: "Print the thread's state as JSON, progress on stderr, and stay here",
+    },
   },
   async run({ args, data }) {
     const follows = args.follows ?? null;
@@ -73,8 +78,10 @@ export const newCommand = defineCommand({
       harness: args.harness ?? null,
       harnessArgs: (data as CommandData | undefined)?.lists["harness-arg"] ?? [],
     });
-    const created = await approvedCreation(client, request);
-    await followCreation(client, created);
+    const json = args.json === true;
+    const created = await approvedCreation(client, request, json);
+    await followCreation(client, created, json ? printError : print);
+    if (json) return printJson(await stateNow(created));
     print(`created ${created.name}`);
     await arrive(created, args.detach === true);
   },
@@ -84,14 +91,18 @@ export const newCommand = defineCommand({
  * What is created is exactly what was approved. When the repository moved while the person was reading (an agent
  * snapshots all day), the new plan is shown and asked about anew.
  */
-async function approvedCreation(client: Client, request: NewThread): Promise<Output<"NewThread">> {
+async function approvedCreation(
+  client: Client,
+  request: NewThread,
+  json: boolean,
+): Promise<Output<"NewThread">> {
   for (let round = 1; ; round += 1) {
     const plan = await client.call(
       "BeginApproval",
       { method: "NewThread", args: request },
       { timeoutMs: PLAN_TIMEOUT_MS },
     );
-    approve(plan);
+    approve(plan, json);
     try {
       return await client.call(
         "NewThread",
@@ -153,6 +164,13 @@ function readPipedPrompt(): string | null {
   } catch {
     return null;
   }
+}
+
+/** The daemon may have been replaced while the agent started. */
+async function stateNow(created: Output<"NewThread">): Promise<Output<"GetThreadState">> {
+  const { client } = await connect();
+  const { repoId, threadId } = created;
+  return client.call("GetThreadState", { repo: { repoId }, thread: threadId });
 }
 
 /** Goes to the new thread when this terminal is in its tmux server; else says how to get there. */

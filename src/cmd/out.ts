@@ -1,4 +1,5 @@
 /** The command's terminal: text out, one-line errors, and whether colour may be used. */
+import { writeSync } from "node:fs";
 import { isatty } from "node:tty";
 import { errorLine, KikiError } from "../core/errors.ts";
 import { printable } from "../core/render/width.ts";
@@ -36,7 +37,20 @@ export function printJson(value: unknown): void {
 
 /** A remark for the person that is not the command's result. */
 export function note(text: string): void {
-  console.error(`kiki: ${text}`);
+  printError(`kiki: ${text}`);
+}
+
+/**
+ * Lines on stderr. `console.error` colours them red on a terminal, against NO_COLOR's relatives too (Bun 1.4.5), and
+ * is not finished when a process that must end exits.
+ */
+export function printError(text: string): void {
+  const bytes = Buffer.from(`${text}\n`);
+  try {
+    for (let at = 0; at < bytes.length;) at += writeSync(2, bytes, at);
+  } catch {
+    // Nobody reads it; the exit code still tells.
+  }
 }
 
 const MAX_CAUSES = 8;

@@ -26,6 +26,10 @@ const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 3_000;
 /** The daemon answered and refused: asking again at once would change nothing. */
 const REFUSED_RETRY_MS = 2_000;
+/** Some ten minutes: a report that will never be taken must not keep the pane from its next launch. */
+const MAX_TROUBLES = 200;
+/** Failures by which the daemon says what it has decided about this incarnation. */
+const DECIDED: ReadonlySet<string> = new Set(["incarnation-retired", "gate-not-claimed"]);
 /** What a shell says for a command it could not start. */
 const EXIT_NOT_STARTED = 127;
 
@@ -132,7 +136,10 @@ async function runHarness(pane: AgentPane, launch: Launch, deps: PaneDeps): Prom
   });
 }
 
-/** Delivers one report, however long the daemon is away. A refusal is final: the daemon has decided otherwise. */
+/**
+ * Delivers one report, however long the daemon is away or cannot write (a full disk): an end nobody recorded would
+ * leave the agent running for ever in everybody's eyes. A refusal is final: the daemon has decided otherwise.
+ */
 async function report<M extends "ReportHarnessStarted" | "ReportHarnessExited">(
   pane: AgentPane,
   deps: PaneDeps,
@@ -144,10 +151,16 @@ async function report<M extends "ReportHarnessStarted" | "ReportHarnessExited">(
       await pane.connect().call(method, input, { timeoutMs: REPORT_TIMEOUT_MS });
       return;
     } catch (error) {
-      if (!isAway(error) || !deps.terminalThere()) return;
+      const again = isAway(error) || (isTrouble(error) && failures < MAX_TROUBLES);
+      if (!again || !deps.terminalThere()) return;
       await deps.sleep(backoff(failures));
     }
   }
+}
+
+/** The daemon could not do it, which says nothing about whether it may be done. */
+function isTrouble(error: unknown): boolean {
+  return error instanceof KikiError && error.kind === "failed" && !DECIDED.has(error.code);
 }
 
 /** Not answered at all, rather than refused. A credential that cannot be read counts as a refusal. */

@@ -1,11 +1,11 @@
 /** Shows a creation saga while it runs: one line per step, plain text, nothing that moves the cursor. */
 import { fail, KikiError } from "../core/errors.ts";
 import { printable } from "../core/render/width.ts";
+import { shellLine } from "../core/shell-line.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Output } from "../rpc/contract/methods.ts";
 import { connect } from "./connect.ts";
-import { note, print } from "./out.ts";
-import { shellLine } from "./tmux-client.ts";
+import { note } from "./out.ts";
 
 type Progress = Output<"GetLifecycleOperation">;
 
@@ -15,16 +15,21 @@ const TIMEOUT_MS = WAIT_MS + 20_000;
 const MAX_RECONNECTS = 5;
 
 /**
- * Resolves when the thread is Active. Throws KikiError `create-failed`, whose message is the saga's error.
+ * Resolves when the thread is Active; `show` gets each line of progress. Throws KikiError `create-failed`, whose
+ * message is the saga's error.
  */
-export async function followCreation(client: Client, created: Output<"NewThread">): Promise<void> {
+export async function followCreation(
+  client: Client,
+  created: Output<"NewThread">,
+  show: (line: string) => void,
+): Promise<void> {
   const onInterrupt = (): void => {
     note(`creation goes on in the background: kk status ${shellLine([created.name])}`);
     process.exit(130);
   };
   process.once("SIGINT", onInterrupt);
   try {
-    const end = await watch(client, created);
+    const end = await watch(client, created, show);
     if (end.lifecycle === "Active") return;
     throw fail(
       "failed",
@@ -37,7 +42,11 @@ export async function followCreation(client: Client, created: Output<"NewThread"
   }
 }
 
-async function watch(client: Client, created: Output<"NewThread">): Promise<Progress> {
+async function watch(
+  client: Client,
+  created: Output<"NewThread">,
+  show: (line: string) => void,
+): Promise<Progress> {
   const { repoId, operationId } = created;
   const shown = new Shown();
   let at = client;
@@ -46,7 +55,7 @@ async function watch(client: Client, created: Output<"NewThread">): Promise<Prog
     try {
       const input = { repoId, operationId, seen, waitMs: WAIT_MS };
       const progress = await at.call("GetLifecycleOperation", input, { timeoutMs: TIMEOUT_MS });
-      for (const line of shown.news(progress)) print(line);
+      for (const line of shown.news(progress)) show(line);
       if (progress.done) return progress;
       seen = progress.seen;
     } catch (error) {

@@ -4,6 +4,7 @@ import { errorLine } from "../core/errors.ts";
 import { renderStatus } from "../core/render/status.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Input } from "../rpc/contract/methods.ts";
+import type { ThreadState } from "../rpc/contract/types.ts";
 import { connect } from "./connect.ts";
 import { targetThread } from "./context.ts";
 import { colour, print, printJson } from "./out.ts";
@@ -33,10 +34,19 @@ export const statusCommand = defineCommand({
     const state = await client.call("GetThreadState", target);
     if (args.json) return printJson(state);
     const { repoId, threadId } = state.summary;
-    const body = args.jj ? await statusBody(client, { repo: { repoId }, thread: threadId }) : null;
+    const body =
+      args.jj && hasWorkspace(state)
+        ? await statusBody(client, { repo: { repoId }, thread: threadId })
+        : null;
     print(renderStatus(state, { colour: colour(), body }));
   },
 });
+
+/** Where the folder is known to be gone, the header says so, and jj has nothing to add. */
+function hasWorkspace(state: ThreadState): boolean {
+  const undone = state.summary.lifecycle === "CreateFailed" && state.head === null;
+  return !undone && !state.issues.some((item) => item.issue === "WorkspaceDirectoryMissing");
+}
 
 /** The header must show even when jj cannot answer: then the body says so in one line. */
 async function statusBody(client: Client, thread: Input<"GetStatusBody">): Promise<string> {

@@ -1,13 +1,14 @@
 /** `kk switch`: moves this terminal to a thread's tmux session. Changes nothing in the daemon. */
 import { defineCommand } from "citty";
 import { fail } from "../core/errors.ts";
+import { shellLine } from "../core/shell-line.ts";
 import type { Output } from "../rpc/contract/methods.ts";
 import type { ThreadSummary } from "../rpc/contract/types.ts";
 import { connect } from "./connect.ts";
 import { targetThread } from "./context.ts";
 import { note, print, printJson, stdoutIsTerminal } from "./out.ts";
 import { runOnTerminal } from "./spawn-tty.ts";
-import { moveTo, shellLine } from "./tmux-client.ts";
+import { moveTo } from "./tmux-client.ts";
 
 export const switchCommand = defineCommand({
   meta: { name: "switch", description: "Go to a thread's tmux session" },
@@ -37,7 +38,7 @@ export function goTo(panes: Output<"EnsurePanes">): void {
     stdoutIsTerminal(),
   );
   if (move.how === "tell") {
-    note(move.why);
+    note(`${move.why}; this goes there:`);
     return print(shellLine(move.argv));
   }
   const code = runOnTerminal(move.argv);

@@ -12,9 +12,14 @@ export function insideSocket(env: Env): string | null {
   return match?.[1] ?? value;
 }
 
-/** Where a new thread's session goes: this terminal's server, else KIKI_TMUX_SOCKET, else null = the default one. */
+/**
+ * Where a new thread's session goes: this terminal's server, else KIKI_TMUX_SOCKET, else its default one: null, or by
+ * its path where TMUX_TMPDIR moves it, because that differs between the terminals one daemon serves.
+ */
 export function sessionSocket(env: Env): string | null {
-  return insideSocket(env) ?? (env["KIKI_TMUX_SOCKET"] || null);
+  const given = insideSocket(env) ?? env["KIKI_TMUX_SOCKET"];
+  if (given) return given;
+  return env["TMUX_TMPDIR"] ? defaultSocket(env) : null;
 }
 
 /** Thread of the session this terminal shows (kiki's `@kiki_thread` tag); null outside a kiki session. */
@@ -40,9 +45,11 @@ export function moveTo(
   env: Env,
   isTerminal: boolean,
 ): Move {
-  const server = session.socket === null ? ["tmux"] : ["tmux", "-S", session.socket];
+  // null is the default server of a terminal without TMUX_TMPDIR; with one, `tmux` alone means another.
+  const socket = session.socket ?? (env["TMUX_TMPDIR"] ? defaultSocket({}) : null);
+  const server = socket === null ? ["tmux"] : ["tmux", "-S", socket];
   const inside = insideSocket(env);
-  if (inside !== null && sameSocket(inside, session.socket ?? defaultSocket(env))) {
+  if (inside !== null && sameSocket(inside, socket ?? defaultSocket({}))) {
     return { how: "run", argv: ["tmux", "-S", inside, "switch-client", "-t", session.sessionId] };
   }
   const attach = [...server, "attach-session", "-t", session.sessionId];
@@ -50,7 +57,7 @@ export function moveTo(
     return {
       how: "tell",
       argv: attach,
-      why: "its session is in another tmux server; detach first",
+      why: "its session is in another tmux server, so detach first",
     };
   }
   if (!isTerminal) return { how: "tell", argv: attach, why: "this is not a terminal" };
@@ -72,13 +79,4 @@ function realPath(path: string): string {
   } catch {
     return path;
   }
-}
-
-/** One argument of a command a person is asked to type. */
-export function shellWord(text: string): string {
-  return /^[A-Za-z0-9_./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-export function shellLine(argv: readonly string[]): string {
-  return argv.map(shellWord).join(" ");
 }

@@ -20,6 +20,8 @@ export interface ActiveBarrier {
   batch: BatchRef;
   completed: boolean;
   receipt: Receipt | null;
+  /** The completing batch belonged to another conversation: the one that calls now never got the payload. */
+  sessionChanged?: boolean;
   /** Rebinds so far in this delivery epoch. */
   redeliveries: number;
 }
@@ -51,6 +53,8 @@ export type BoundaryDecision =
   | { act: "bind"; intentId: IntentId }
   /** Rule 5b: bind the prepared intent to this batch, counted, and deny with the payload. */
   | { act: "rebind"; intentId: IntentId; needsReconcile: boolean }
+  /** The batch was blocked and its barrier is no more: what was decided for one call holds for its siblings. */
+  | { act: "stay-blocked" }
   /** Blocked until something outside this call changes; `restart` names the hard-restart path. */
   | { act: "block"; intentId: IntentId; reason: BlockReason };
 
@@ -82,7 +86,7 @@ function decideMain(f: BoundaryFacts): BoundaryDecision {
     }
     if (!a.completed) return { act: "block", intentId: a.intentId, reason: "batch-not-complete" };
     const later = a.batch.incarnation === f.batch.incarnation && f.batch.ordinal > a.batch.ordinal;
-    if (prepared && a.receipt === "matching" && later)
+    if (prepared && a.receipt === "matching" && later && a.sessionChanged !== true)
       return { act: "acknowledge", intentId: a.intentId };
     if (a.receipt === "contrary" && a.redeliveries >= MAX_SOFT_REDELIVERIES) {
       return { act: "block", intentId: a.intentId, reason: "second-contrary-receipt" };
@@ -93,6 +97,7 @@ function decideMain(f: BoundaryFacts): BoundaryDecision {
     return { act: "block", intentId: a.intentId, reason: "no-rule-matches" };
   }
   if (f.admission === "PassThrough") return { act: "pass" };
+  if (f.admission === "Block") return { act: "stay-blocked" };
   const n = f.next;
   if (n === null) return { act: "pass" };
   if (n.state === "RecoveryRequired") {

@@ -25,9 +25,8 @@ const COMMAND_NAMES: ReadonlySet<string> = new Set([
   "GNUPGHOME",
 ]);
 const PREFIXES = ["LC_", "XDG_"];
-/** The daemon's own besides: where the default tmux server listens, and how a notification reaches the desktop. */
+/** The daemon's own besides: how a notification reaches the desktop. */
 const DAEMON_NAMES: ReadonlySet<string> = new Set([
-  "TMUX_TMPDIR",
   "DBUS_SESSION_BUS_ADDRESS",
   "DISPLAY",
   "WAYLAND_DISPLAY",

@@ -71,6 +71,17 @@ export const STEP_STATES = [
 ] as const;
 export type StepState = (typeof STEP_STATES)[number];
 
+/** Where an outside thing is not as the thread's record has it. */
+export const PROJECTION_ISSUES = [
+  "WorkspaceDirectoryMissing",
+  "WorkspaceRecordMissing",
+  "WorkspacePathMismatch",
+  "BookmarkMissing",
+  "BookmarkMoved",
+  "SessionMissing",
+] as const;
+export type ProjectionIssue = (typeof PROJECTION_ISSUES)[number];
+
 export const AGENT_STATUSES = ["Running", "Quiescent", "Stuck", "Crashed"] as const;
 export type AgentStatus = (typeof AGENT_STATUSES)[number];
 

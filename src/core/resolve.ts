@@ -29,12 +29,15 @@ export function resolveThread<T extends NamedThread>(
   return err({ problem: "unknown" });
 }
 
-/** `"tests" or "tests-2"`; ids are added where two candidates share a name. */
-export function listCandidates(candidates: readonly NamedThread[]): string {
+/** `"tests", "tests-2"`; where two candidates share a name, id and place are added. */
+export function listCandidates(
+  candidates: readonly (NamedThread & { place?: string | undefined })[],
+): string {
   return candidates
     .map((c) => {
       const twin = candidates.some((other) => other !== c && other.name === c.name);
-      return twin ? `${JSON.stringify(c.name)} (${c.threadId})` : JSON.stringify(c.name);
+      const place = c.place === undefined ? "" : ` in ${c.place}`;
+      return twin ? `${JSON.stringify(c.name)} (${c.threadId}${place})` : JSON.stringify(c.name);
     })
     .join(", ");
 }

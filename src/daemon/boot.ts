@@ -18,9 +18,9 @@ import { registryHandlers } from "./handlers/registry.ts";
 import { threadHandlers } from "./handlers/threads.ts";
 import { takeLock, type DaemonLock } from "./lock.ts";
 import { ensureRegistrationCredential } from "./registration.ts";
-import { closeRepo, openRepo, startRepo } from "./repos.ts";
+import { closeRepo, openRepo, ownerUnavailable, retireGone, startRepo } from "./repos.ts";
 import type { Daemon, World } from "./runtime.ts";
-import { bindPrivately, prepareSocket } from "./socket.ts";
+import { bindPrivately, identityOf, prepareSocket } from "./socket.ts";
 
 export interface BootRequest {
   /** Absolute, resolved, 0700. */
@@ -40,8 +40,13 @@ export interface RunningDaemon {
   stop(): Promise<void>;
 }
 
-/** A daemon whose state folder is gone can be reached by nobody; it must not live on unseen. */
+/**
+ * A daemon whose state folder or socket is gone can be reached by nobody, and its lock keeps every successor away; it
+ * must not live on unseen.
+ */
 const OWNERSHIP_CHECK_MS = 5_000;
+/** An agent that went without a word (tmux killed, machine restarted) is noticed within this. */
+const GONE_AGENTS_CHECK_MS = 15_000;
 /** Running requests get this long to finish. */
 const DRAIN_MS = 5_000;
 /** Work that outlives its request (a reconciliation, a creation step) gets this long on top; boot resumes the rest. */
@@ -96,11 +101,20 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
   world.files.writeDurable(paths.pid, `${process.pid}\n`, 0o600);
   log.info(`kkd ${VERSION} (${BUILD}) serves on ${socket}`);
   for (const repoId of daemon.repos.keys()) startRepo(daemon, repoId);
+  const bound = identityOf(socket);
   const ownership = setInterval(() => {
     if (!lock.stillCounts()) daemon.requestStop("the state folder was removed or replaced");
+    // Systems sweep /tmp, where the socket of a long state path lies.
+    else if (identityOf(socket) !== bound) daemon.requestStop("the socket was removed or replaced");
   }, OWNERSHIP_CHECK_MS);
   ownership.unref();
-  return { daemon, stopRequested: asked.promise, stop: () => shutDown(daemon, server, lock) };
+  const agents = setInterval(() => retireGone(daemon), GONE_AGENTS_CHECK_MS);
+  agents.unref();
+  const stop = (): Promise<void> => {
+    for (const timer of [ownership, agents]) clearInterval(timer);
+    return shutDown(daemon, server, lock);
+  };
+  return { daemon, stopRequested: asked.promise, stop };
 }
 
 function startServer(daemon: Daemon): RpcServer {
@@ -114,6 +128,7 @@ function startServer(daemon: Daemon): RpcServer {
   const authenticate = makeAuthenticate({
     userDb: daemon.userDb,
     repos: () => daemon.repos.values(),
+    unavailable: (secret) => ownerUnavailable(daemon, secret),
   });
   return serveRpc<Caller>({
     unixPath: daemon.socket,

@@ -1,8 +1,9 @@
 /** Opening registered repositories. One that cannot be opened is reported and left alone; the others go on. */
 import { errorLine, fail, KikiError } from "../core/errors.ts";
 import type { RepoId } from "../core/ids.ts";
+import { repoPaths } from "../core/paths.ts";
 import type { RepoRow } from "../store/repos.ts";
-import type { Daemon, RepoRuntime } from "./runtime.ts";
+import { repoUnavailable, type Daemon, type RepoRuntime } from "./runtime.ts";
 
 /** Opens and remembers it; null when it cannot be opened, which `daemon.broken` then explains. */
 export async function openRepo(daemon: Daemon, row: RepoRow): Promise<RepoRuntime | null> {
@@ -30,8 +31,37 @@ export function startRepo(daemon: Daemon, repoId: RepoId): void {
     .then(() => {
       const resumed = repo.creation.resumeAll();
       if (resumed > 0) daemon.log.info(`${repoId}: ${resumed} unfinished creations go on`);
+      repo.creation.retireGone();
     })
     .catch((error: unknown) => daemon.log.error(`recovery of ${repoId} failed`, error));
+}
+
+/** Agents that nobody is left to report as ended. One repository's failure is not the others'. */
+export function retireGone(daemon: Daemon): void {
+  for (const repo of daemon.repos.values()) {
+    try {
+      repo.creation.retireGone();
+    } catch (error) {
+      daemon.log.error(`looking for ended agents of ${repo.repoId} failed`, error);
+    }
+  }
+}
+
+/** The trouble of the repository whose thread has this credential's file, when that repository cannot be opened. */
+export function ownerUnavailable(daemon: Daemon, secret: string): KikiError | null {
+  const { files } = daemon.world;
+  for (const broken of daemon.broken.values()) {
+    const { credentials } = repoPaths(daemon.stateDir, broken.row.repoId);
+    try {
+      const found = files
+        .listDir(credentials)
+        .some((name) => files.readText(`${credentials}/${name}`)?.trim() === secret);
+      if (found) return repoUnavailable(broken);
+    } catch {
+      // A folder that cannot be read tells nothing; the next one may.
+    }
+  }
+  return null;
 }
 
 /** Stops a repository's work and closes its database. Never throws. */

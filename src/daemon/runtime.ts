@@ -30,6 +30,8 @@ export interface DaemonFiles {
   writeDurable(path: string, bytes: string, mode: number): void;
   removeDurable(path: string): void;
   readText(path: string): string | null;
+  /** Names, sorted; empty when there is no such folder. */
+  listDir(path: string): string[];
 }
 
 /** The world as the daemon sees it; everything but the database and the repositories. */
@@ -71,8 +73,11 @@ export function repoById(daemon: Daemon, repoId: RepoId): RepoRuntime {
   if (broken === undefined) {
     throw fail("notFound", "not-registered", `no registered repository ${repoId}`, "kk repo ls");
   }
-  const { row, error } = broken;
-  throw fail(
+  throw repoUnavailable(broken);
+}
+
+export function repoUnavailable({ row, error }: BrokenRepo): KikiError {
+  return fail(
     "failed",
     "repo-unavailable",
     `${row.repoRoot} cannot be used: ${error.message}`,

@@ -39,6 +39,16 @@ export function prepareSocket(request: SocketRequest): string {
   return path;
 }
 
+/** Device and inode of what is at `path` itself; null when nothing is, or nobody can tell. */
+export function identityOf(path: string): string | null {
+  try {
+    const { dev, ino } = lstatSync(path, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch {
+    return null;
+  }
+}
+
 function choose(request: SocketRequest): string {
   const { stateDir, recorded, runtimeDir, uid } = request;
   if (!socketIsInside(stateDir) && recorded.endsWith(`/${socketName(stateDir)}`)) {

@@ -93,12 +93,12 @@ function relationOf(row: ThreadSummaryRow): ThreadSummary["checkpoint"] {
   return row.head === row.checkpoint ? "current" : "behind";
 }
 
-/** null when there is no such thread. */
+/** Everything the database says; what is missing outside it is the caller's to see. null: no such thread. */
 export async function stateOf(
   repo: RepoRuntime,
   descriptions: Descriptions,
   threadId: string,
-): Promise<ThreadState | null> {
+): Promise<Omit<ThreadState, "issues"> | null> {
   const { db } = repo;
   const row = threadById(db, threadId);
   const summary = await summaryOf(repo, descriptions, threadId);
@@ -179,8 +179,7 @@ export function repoSummary(daemon: Daemon, row: RepoRow): RepoSummary {
     registeredAt: isoTime(row.registeredAt),
     colocated: row.colocated,
     stateDb: repoPaths(daemon.stateDir, row.repoId).db,
-    activeThreads: threads.filter((t) => t.lifecycle !== "Closed" && t.lifecycle !== "Destroyed")
-      .length,
+    activeThreads: threads.filter((t) => t.lifecycle === "Active").length,
     closedThreads: threads.filter((t) => t.lifecycle === "Closed").length,
   };
 }

@@ -13,7 +13,7 @@ import { createJj } from "../backends/jj/backend.ts";
 import { processesFor } from "../backends/processes/select.ts";
 import { installPrograms, type Programs } from "../backends/programs.ts";
 import { openTmux } from "../backends/tmux/tmux.ts";
-import { makeCascade, type Cascade } from "../cascade/cascade.ts";
+import { makeCascade } from "../cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeFiles } from "../cascade/deps.ts";
 import { fail } from "../core/errors.ts";
 import { repoPaths } from "../core/paths.ts";
@@ -33,6 +33,7 @@ import { attribute, closeAttribution } from "../store/ops.ts";
 import type { RepoRow } from "../store/repos.ts";
 import { BUILD } from "../version.ts";
 import { makeExclusive } from "./exclusive.ts";
+import { oneHead } from "./one-head.ts";
 import type { RepoRuntime, World } from "./runtime.ts";
 
 /** What all repositories share. */
@@ -168,7 +169,8 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     kkPath: shared.programs.kk,
     hookPath: shared.programs.hook,
     socketPath: shared.socket,
-    refreshToFrontier: () => oneHead(cascade),
+    // A creation must stand on one exact view.
+    refreshToFrontier: () => oneHead(() => cascade.refreshToFrontier(), realClock),
     classifyEdge: (child) => cascade.classifyEdge(child),
     onActive: (threadId) => shared.log.info(`thread ${threadId} is Active`),
     onRetired(threadId, incarnation) {
@@ -199,17 +201,5 @@ async function locate(shared: Shared, row: RepoRow): Promise<RepoLocation> {
     "repo-missing",
     `no jj repository at ${row.canonicalPath} any more`,
     "move it back, or register it at its new place with kk init",
-  );
-}
-
-/** A creation must stand on one exact view; two heads are normal for moments only. */
-async function oneHead(cascade: Cascade): Promise<string> {
-  const [head, ...others] = await cascade.refreshToFrontier();
-  if (head !== undefined && others.length === 0) return head;
-  throw fail(
-    "failed",
-    "several-op-heads",
-    "the repository has several operation heads, and jj has not merged them yet",
-    "run jj log once, then try again",
   );
 }

@@ -2,6 +2,7 @@
  * The preflight of `kk new`: everything that can be known before anything is made, as one plan a person confirms and
  * the daemon recomputes. Mutates nothing.
  */
+import { agentEnv } from "../core/agent-env.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { fail } from "../core/errors.ts";
 import {
@@ -31,6 +32,13 @@ import { planText } from "./creation-plan-text.ts";
 /** `[ui] shell_pane_min_rows`: below this many rows a second pane leaves neither of use. */
 export const SHELL_PANE_MIN_ROWS = 24;
 
+/**
+ * Name and prompt reach jj and the agent as one argument each, and Linux takes 128 KiB for one (MAX_ARG_STRLEN); a
+ * later start puts a payload in front of the prompt. Found out by the agent's start, it would undo a whole creation.
+ */
+const MAX_PROMPT_BYTES = 100_000;
+const MAX_NAME_BYTES = 4_000;
+
 export interface ThreadNames {
   name: string;
   slug: string;
@@ -53,7 +61,7 @@ export interface CreationPlan {
 
 /**
  * Throws KikiError, each one line with its remedy: `harness-unknown`, `harness-unavailable`, `harness-missing`,
- * `harness-arg`, `harness-version`, `follow-options`, `unknown-thread`, `ambiguous-thread`, `parent-not-active`,
+ * `prompt-too-long`, `name-too-long`, `text-with-nul`, `harness-arg`, `harness-version`, `follow-options`, `unknown-thread`, `ambiguous-thread`, `parent-not-active`,
  * `harness-unsupported`, `name-empty`, `base-not-one-commit`, `no-workspace`, `workspace-path-exists`, `workspace-exists`,
  * `bookmark-exists`, `session-exists`, and the version errors of jj, git and tmux.
  */
@@ -62,6 +70,7 @@ export async function planCreation(
   request: CreateInput,
 ): Promise<CreationPlan> {
   const input = pickInput(request);
+  checkTexts(input);
   const { harness, executable } = checkHarness(deps, input);
   const threads = allThreads(deps.db);
   const parent = chooseParent(threads, input);
@@ -73,7 +82,7 @@ export async function planCreation(
     deps.jjBackend.checkVersions(),
     tmux.checkVersion(),
   ]);
-  const harnessVersion = await deps.harness(harness).version(executable);
+  const harnessVersion = await deps.harness(harness).version(executable, agentEnv(input.env));
   checkCapabilities(harness, harnessVersion, deps.harness(harness).capabilities(harnessVersion));
   const op = await deps.refreshToFrontier(deps.repoId);
   const base =
@@ -118,6 +127,29 @@ export async function planCreation(
     shell: input.shell,
   };
   return { method: "NewThread", text, digest, names, harness, harnessExecutable: executable, args };
+}
+
+function checkTexts({ name, prompt }: CreateInput): void {
+  for (const text of [name, prompt]) {
+    if (!text?.includes("\0")) continue;
+    throw fail("usage", "text-with-nul", "a name or a prompt cannot contain a NUL byte");
+  }
+  if (Buffer.byteLength(name ?? "") > MAX_NAME_BYTES) {
+    throw fail(
+      "usage",
+      "name-too-long",
+      `the name is longer than ${MAX_NAME_BYTES} bytes`,
+      "kk new <name> -m <prompt>: the long text is the prompt",
+    );
+  }
+  if (Buffer.byteLength(prompt ?? "") > MAX_PROMPT_BYTES) {
+    throw fail(
+      "usage",
+      "prompt-too-long",
+      `the prompt is longer than ${MAX_PROMPT_BYTES / 1000} kB, more than a program can be started with`,
+      "put the text into a file and let the prompt name it",
+    );
+  }
 }
 
 function checkHarness(
@@ -194,7 +226,7 @@ function chooseParent(threads: readonly ThreadRow[], input: CreateInput): Thread
       "usage",
       "follow-options",
       `a thread that follows "${parent.name}" starts at that thread's working copy, not at --base`,
-      "add --no-follow, or leave --base out",
+      input.follows === null ? "add --no-follow, or leave --base out" : "give one of the two",
     );
   }
   if (parent.lifecycle !== "Active") {

@@ -102,7 +102,8 @@ async function prepareLaunch(ctx: CreateContext, id: ConfigIdentity): Promise<La
   const { deps } = ctx;
   const thread = threadOf(ctx);
   const harness = deps.harness(thread.harness);
-  const harnessVersion = await harness.version(thread.harnessExecutable);
+  const env = await recordedEnv(ctx);
+  const harnessVersion = await harness.version(thread.harnessExecutable, env);
   const capabilities = harness.capabilities(harnessVersion);
   checkCapabilities(thread.harness, harnessVersion, capabilities);
 
@@ -111,7 +112,6 @@ async function prepareLaunch(ctx: CreateContext, id: ConfigIdentity): Promise<La
     await deps.files.ensureDir(folder, FOLDER_MODE);
   }
   await deps.files.ensureDir(repoPaths(deps.stateDir, deps.repoId).errors, FOLDER_MODE);
-  const env = await recordedEnv(ctx);
   const secret = deps.ids.secret(SECRET_BYTES);
   const spec = await harness.prepare(launchRequest(ctx, thread, { ...id, secret, env }));
   const hashes: Record<string, string> = {};

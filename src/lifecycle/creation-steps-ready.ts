@@ -1,4 +1,5 @@
 /** Creation step 11: waiting for the agent's handshake, and everything that ends the wait otherwise. */
+import { shellWord } from "../core/shell-line.ts";
 import { fail } from "../core/errors.ts";
 import { raiseAttention } from "../store/attention.ts";
 import { write } from "../store/db.ts";
@@ -71,13 +72,13 @@ async function paneText(ctx: CreateContext, paneId: string): Promise<string | nu
 
 function askForDialog(ctx: CreateContext, incarnation: string, dialog: string): void {
   const { clock, db } = ctx.deps;
-  const { name, slug } = threadOf(ctx);
+  const { name } = threadOf(ctx);
   write(db, () => {
     raiseAttention(db, {
       threadId: ctx.threadId,
       kind: "startup-dialog",
       dedupKey: incarnation,
-      message: `"${name}" waits: accept the dialog in the agent pane (${dialog}) — kk switch ${slug}`,
+      message: `"${name}" waits: accept the dialog in the agent pane (${dialog}) — kk switch ${shellWord(name)}`,
       loud: true,
       now: clock.now(),
     });

@@ -206,7 +206,7 @@ export function paneGone(): Error {
 
 // ---- launch -------------------------------------------------------------------------------------------------
 
-interface LaunchEvidence {
+export interface LaunchEvidence {
   paneId: string;
   wrapperPid: number;
   wrapperStart: string;

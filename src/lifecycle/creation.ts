@@ -27,6 +27,7 @@ import { allocateStep, bookmarkStep, headStep, workspaceStep } from "./creation-
 import { readyStep } from "./creation-steps-ready.ts";
 import { gateStep, launchStep, sessionStep } from "./creation-steps-session.ts";
 import { Gate } from "./gate.ts";
+import { goneAgents } from "./gone-agents.ts";
 import type { Launch } from "./launch.ts";
 import { runSaga, SagaSuspended, type AnyStep, type Saga } from "./saga-runner.ts";
 import { Signals } from "./signals.ts";
@@ -72,6 +73,8 @@ export interface Creation {
   harnessStarted(incarnation: IncarnationId, pid: number, startTime: string): void;
   harnessExited(incarnation: IncarnationId, exitCode: number | null, signal: number | null): void;
   sessionStarted(incarnation: IncarnationId, sessionId: string): Promise<void>;
+  /** Retires every agent that is gone together with the wrapper that would have said so. Returns how many. */
+  retireGone(): number;
   isReady(incarnation: IncarnationId): boolean;
   waitReady(incarnation: IncarnationId, ms: number): Promise<boolean>;
   /** Resolves when something about the thread's operation or incarnation changed, or after `ms`. Look again then. */
@@ -121,6 +124,11 @@ export function makeCreation(deps: CreationDeps): Creation {
       gate.harnessStarted(incarnation, pid, startTime),
     harnessExited: (incarnation, code, signal) => gate.harnessExited(incarnation, code, signal),
     sessionStarted: (incarnation, sessionId) => gate.sessionStarted(incarnation, sessionId),
+    retireGone() {
+      const gone = goneAgents(deps);
+      for (const incarnation of gone) gate.harnessExited(incarnation, null, null);
+      return gone.length;
+    },
     isReady: (incarnation) => gate.isReady(incarnation),
     waitReady: (incarnation, ms) => gate.waitReady(incarnation, ms),
     changed: (threadId, ms, signal) => signals.wait(threadId, ms, signal),

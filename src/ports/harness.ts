@@ -94,8 +94,11 @@ export interface LaunchSpec {
 
 export interface Harness {
   readonly name: HarnessName;
-  /** First line of `--version`, parsed; throws KikiError `harness-version`. */
-  version(executable: string): Promise<string>;
+  /**
+   * First line of `--version`, parsed; throws KikiError `harness-version`. `env` is the person's, as the agent will
+   * get it: a harness that is a script finds its interpreter on their PATH, not on the daemon's.
+   */
+  version(executable: string, env: Record<string, string>): Promise<string>;
   capabilities(version: string): Capabilities;
   /** Refuses by name (KikiError `harness-arg`) a launch argument that touches settings, hooks, trust or session. */
   checkArguments(extraArgs: readonly string[]): void;

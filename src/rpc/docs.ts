@@ -54,8 +54,22 @@ curl -sS --unix-socket "$state/kkd.sock" \\
   any kiki credential of this user; \`own-thread\` only the credential of the thread the request is about.
 - **Times** are ISO 8601 in UTC; commits are 40 hex digits.
 
+\`kk … --json\` prints the output of one method, unchanged:
+
+| command | prints the output of |
+| --- | --- |
+| \`kk init\` | \`RegisterRepo\` |
+| \`kk new\` | \`GetThreadState\` of the new thread; without a terminal, \`BeginApproval\`, with exit code 4 |
+| \`kk ls\` | \`RepoThreadSummaries\` |
+| \`kk status\` | \`GetThreadState\` |
+| \`kk switch\` | \`EnsurePanes\` |
+| \`kk repo ls\` | \`ListRepos\` |
+| \`kk doctor\` | \`Doctor\`, the client's own lines first |
+| \`kk daemon status\` | \`DaemonStatus\` |
+| \`kk version\` | \`{"version", "build"}\` of the program itself |
+
 Errors are \`{"error": {"kind", "code", "message", "hint"?}}\`. \`code\` is stable; \`message\` is one line for people;
-\`hint\` is the next thing to do.
+\`hint\` is the next thing to do. \`kk\` prints them as one line on stderr, with \`--json\` too.
 
 | kind | HTTP status | exit code of \`kk\` |
 | --- | --- | --- |

@@ -95,8 +95,31 @@ export function admit(
        admission, intent_id, answer, admitted_at, resolved_at, resolution)
      VALUES ($incarnation, $agentId, $ordinal, $promptId, $toolUseId, $toolName, $admission, $intentId, $answer, $now,
        $resolvedAt, $resolution)
-     ON CONFLICT (agent_session_id, tool_use_id) DO UPDATE SET answer = coalesce(excluded.answer, answer)`,
+     ON CONFLICT (agent_session_id, tool_use_id) DO UPDATE
+       SET answer = CASE admission WHEN 'Block' THEN coalesce(excluded.answer, answer) END`,
   ).run({ ...row, resolvedAt: denied ? row.now : null, resolution: denied ? "denied" : null });
+}
+
+/** A call id whose batch is over is used again: the old row keeps its story under another name. */
+export function retireCallId(db: Db, incarnation: IncarnationId, toolUseId: string): void {
+  const used = db
+    .query(
+      "SELECT 1 FROM tool_admissions WHERE agent_session_id = $incarnation AND tool_use_id = $toolUseId AND batch_closed_at IS NOT NULL",
+    )
+    .get({ incarnation, toolUseId });
+  if (used === null) return;
+  db.query(
+    `UPDATE tool_admissions SET tool_use_id = tool_use_id || '#' || admission_id
+     WHERE agent_session_id = $incarnation AND tool_use_id = $toolUseId AND batch_closed_at IS NOT NULL`,
+  ).run({ incarnation, toolUseId });
+}
+
+/** Some of these calls belong to a batch that is over. */
+export function anyClosed(db: Db, incarnation: IncarnationId, ids: ReadonlySet<string>): boolean {
+  const closed = db.query(
+    "SELECT 1 FROM tool_admissions WHERE agent_session_id = $incarnation AND tool_use_id = $toolUseId AND batch_closed_at IS NOT NULL",
+  );
+  return [...ids].some((toolUseId) => closed.get({ incarnation, toolUseId }) !== null);
 }
 
 /** What a blocked call was finally told. */

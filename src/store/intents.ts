@@ -21,6 +21,8 @@ export interface IntentRow {
   barrier: { incarnation: IncarnationId; turn: number; batch: number } | null;
   batchCompletedAt: number | null;
   receipt: Receipt | null;
+  /** Conversation whose batch completed. */
+  receiptSession: string | null;
   softRedeliveryCount: number;
   exhausted: boolean;
   reason: string | null;
@@ -47,6 +49,7 @@ interface Raw {
   barrier_tool_batch: number | null;
   batch_completed_at: number | null;
   receipt: Receipt | null;
+  receipt_session: string | null;
   soft_redelivery_count: number;
   delivery_exhausted_at: number | null;
   reason: string | null;
@@ -78,6 +81,7 @@ function fromRaw(r: Raw): IntentRow {
         : null,
     batchCompletedAt: r.batch_completed_at,
     receipt: r.receipt,
+    receiptSession: r.receipt_session,
     softRedeliveryCount: r.soft_redelivery_count,
     exhausted: r.delivery_exhausted_at !== null,
     reason: r.reason,
@@ -85,39 +89,34 @@ function fromRaw(r: Raw): IntentRow {
   };
 }
 
+const COLUMNS = "*, receipt_json ->> '$.session' AS receipt_session";
 const UNRESOLVED = "state NOT IN ('Acknowledged','Superseded')";
 
 export function intentById(db: Db, intentId: IntentId): IntentRow | null {
   const r = db
-    .query<Raw, { intentId: string }>("SELECT * FROM sync_intents WHERE intent_id = $intentId")
+    .query<Raw, { intentId: string }>(
+      `SELECT ${COLUMNS} FROM sync_intents WHERE intent_id = $intentId`,
+    )
     .get({ intentId });
   return r === null ? null : fromRaw(r);
 }
 
 /** Every intent of a thread, oldest first. */
 export function intentsOf(db: Db, threadId: ThreadId): IntentRow[] {
-  return db
-    .query<Raw, { threadId: string }>(
-      "SELECT * FROM sync_intents WHERE thread_id = $threadId ORDER BY seq",
-    )
-    .all({ threadId })
-    .map(fromRaw);
+  const sql = `SELECT ${COLUMNS} FROM sync_intents WHERE thread_id = $threadId ORDER BY seq`;
+  return db.query<Raw, { threadId: string }>(sql).all({ threadId }).map(fromRaw);
 }
 
 export function unresolvedIntents(db: Db, threadId: ThreadId): IntentRow[] {
-  return db
-    .query<Raw, { threadId: string }>(
-      `SELECT * FROM sync_intents WHERE thread_id = $threadId AND ${UNRESOLVED} ORDER BY seq`,
-    )
-    .all({ threadId })
-    .map(fromRaw);
+  const sql = `SELECT ${COLUMNS} FROM sync_intents WHERE thread_id = $threadId AND ${UNRESOLVED} ORDER BY seq`;
+  return db.query<Raw, { threadId: string }>(sql).all({ threadId }).map(fromRaw);
 }
 
 /** Bound and unacknowledged: at most one per thread (partial unique index). */
 export function boundIntents(db: Db): IntentRow[] {
   return db
     .query<Raw, []>(
-      `SELECT * FROM sync_intents WHERE delivery_mode IS NOT NULL
+      `SELECT ${COLUMNS} FROM sync_intents WHERE delivery_mode IS NOT NULL
          AND state IN ('Reconciling','Materialized','Delivered','RecoveryRequired') ORDER BY thread_id, seq`,
     )
     .all()
@@ -132,7 +131,7 @@ export function newestOfEdge(
 ): IntentRow | null {
   const r = db
     .query<Raw, { threadId: string; parentThreadId: string }>(
-      `SELECT * FROM sync_intents WHERE thread_id = $threadId AND parent_thread_id = $parentThreadId
+      `SELECT ${COLUMNS} FROM sync_intents WHERE thread_id = $threadId AND parent_thread_id = $parentThreadId
          AND ${UNRESOLVED} ORDER BY seq DESC LIMIT 1`,
     )
     .get({ threadId, parentThreadId });

@@ -14,6 +14,7 @@ import {
   appendLine,
   ensureDir,
   listDir,
+  namelessFile,
   readText,
   removeDurable,
   writeDurable,
@@ -23,6 +24,16 @@ import { removeTempDirs, tempDir } from "../support/temp.ts";
 afterAll(removeTempDirs);
 
 const mode = (path: string): number => statSync(path).mode & 0o777;
+
+test("namelessFile: content that cannot be written → fails, leaving neither file nor descriptor", () => {
+  const dir = tempDir("nameless");
+  const descriptors = (): number => readdirSync("/proc/self/fd").length;
+  const before = descriptors();
+  // Stands for a full disk.
+  const content = {} as unknown as string;
+  expect(() => namelessFile([dir], content)).toThrow();
+  expect([readdirSync(dir), descriptors()]).toEqual([[], before]);
+});
 
 test("writeDurable: new, then replaced → whole content, exact mode whatever the umask, nothing else in the folder", () => {
   const path = join(tempDir("files"), "marker");

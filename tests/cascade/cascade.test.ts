@@ -4,6 +4,7 @@ import { triggersOf } from "../../src/store/intents.ts";
 import { frontier, parentsOf, unprocessedOps } from "../../src/store/ops.ts";
 import { holdLock } from "../support/hold-lock.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { waitFor } from "../support/wait.ts";
 import { makeRig, type Rig, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
@@ -393,4 +394,30 @@ test("person's jj command runs in the child at the boundary → waited for, then
   await lock.release();
   expect((await answer).text).toBe(rig.intents(child)[0]!.payload);
   expect(rig.intents(child)[0]!.state).toBe("Delivered");
+});
+
+test("writer that never pauses → a refresh ends all the same, with one complete view; nothing is missed afterwards", async () => {
+  const rig = await rigWith();
+  const { parent, child } = await family(rig);
+  let writing = true;
+  let written = 0;
+  const writer = (async () => {
+    for (; writing; written += 1) {
+      await rig.repo.jj(["describe", "-m", `version ${written}`], parent.path);
+    }
+  })();
+  await waitFor(() => written > 1, 20_000, "a writer at work");
+  const view = await Promise.race([
+    rig.cascade.refreshToFrontier(),
+    Bun.sleep(30_000).then(() => "never came back"),
+  ]);
+  expect(view).toEqual(frontier(rig.db));
+  writing = false;
+  await writer;
+  await rig.cascade.refreshToFrontier();
+  expect(frontier(rig.db)).toEqual(await rig.jj.heads());
+  expect(rig.intents(child)).toHaveLength(1);
+  await rig.agent(child).batch();
+  await rig.agent(child).batch();
+  expect(rig.intents(child).map((i) => i.state)).toEqual(["Acknowledged"]);
 });

@@ -224,6 +224,7 @@ export class Agent {
   readonly #rig: Rig;
   readonly thread: TestThread;
   prompt = "prompt-1";
+  session = "s";
 
   constructor(rig: Rig, thread: TestThread) {
     this.#rig = rig;
@@ -243,7 +244,7 @@ export class Agent {
   ask(toolUseId: string, agentId: string | null = null): Promise<HookDecision> {
     return this.#rig.cascade.preToolUse(this.#caller, {
       type: "PreTool",
-      sessionId: "s",
+      sessionId: this.session,
       agentId,
       promptId: this.prompt,
       toolUseId,
@@ -283,7 +284,7 @@ export class Agent {
   ): Promise<void> {
     return this.event({
       type: "BatchClosed",
-      sessionId: "s",
+      sessionId: this.session,
       agentId,
       promptId: this.prompt,
       calls: answers.map((a) => ({
@@ -310,12 +311,12 @@ export class Agent {
   }
 
   /** What a hook does that could not reach the daemon and found no marker. */
-  passUnseen(toolUseId: string | null): void {
+  passUnseen(toolUseId: string | null, agentId: string | null = null): void {
     const folder = threadPaths(this.#rig.stateDir, REPO_ID, this.thread.id).passed;
     const event: HarnessEvent = {
       type: "PreTool",
       sessionId: "s",
-      agentId: null,
+      agentId,
       promptId: this.prompt,
       toolUseId: toolUseId ?? "",
       toolName: "Tool",

@@ -1,6 +1,6 @@
 /** kk-hook as its launcher sees it: exit code, stdout, and what it leaves on disk, against a toy daemon. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { dlopen } from "bun:ffi";
 import { genericDenyOutput } from "../../src/core/generic-deny.ts";
@@ -404,6 +404,29 @@ describe("other events", () => {
     });
     expect((await box.run("UserPromptSubmit", "{}")).code).toBe(PASS);
     expect(box.names("spool")).toEqual([]);
+  });
+
+  test("later prompts of a greeted incarnation, daemon stopped → no longer than any event, spooled", async () => {
+    let greeted = false;
+    box.serve(async () => {
+      if (greeted) await Bun.sleep(5_000);
+      return json({});
+    });
+    expect((await box.run("UserPromptSubmit", "{}")).code).toBe(PASS);
+    greeted = true;
+    for (const env of [{}, { BUN_JSC_useJIT: "0" }]) {
+      for (const event of ["UserPromptSubmit", "SessionStart"]) {
+        const result = await box.run(event, "{}", env);
+        expect(result.code).toBe(PASS);
+        expect(result.ms).toBeLessThan(SOON_MS);
+      }
+    }
+    expect(box.names("spool")).toHaveLength(4);
+    // Another start of the agent waits for its own ready transaction again.
+    greeted = false;
+    const next = { KIKI_INCARNATION: INCARNATION.replaceAll("1", "9") };
+    expect((await box.run("UserPromptSubmit", "{}", next)).code).toBe(PASS);
+    expect(readFileSync(box.path("greeted"), "utf8")).toBe(`${next.KIKI_INCARNATION}\n`);
   });
 
   test("PostToolBatch → waits longer exactly while the barrier is up", async () => {

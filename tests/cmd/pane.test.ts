@@ -334,6 +334,20 @@ describe("agent pane", () => {
     await pane.waitForText(/alive again/);
   });
 
+  test("daemon fails for a while (disk full) when the harness starts and ends → told both all the same", async () => {
+    const box = new Box();
+    box.up();
+    const pane = box.agent();
+    const go = join(box.dir, "go");
+    box.launch(["/bin/sh", "-c", `while [ ! -e ${go} ]; do sleep 0.05; done`]);
+    await waitFor(() => box.launches.length === 0, 5000, "the launch taken");
+    box.refusal = { kind: "failed", code: "database-disk-full", message: "no space left" };
+    writeFileSync(go, "");
+    await pane.waitForText(/agent ended \(exit 0\)/);
+    box.refusal = null;
+    expect(await box.report("ReportHarnessExited")).toMatchObject({ exitCode: 0 });
+  });
+
   test("daemon refuses → said once with its reason, wrapper stays", async () => {
     const box = new Box();
     box.refusal = { kind: "notFound", code: "thread-gone", message: "no such thread" };

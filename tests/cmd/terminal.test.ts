@@ -4,7 +4,9 @@ import { fail, KikiError } from "../../src/core/errors.ts";
 import { isYes } from "../../src/cmd/approve.ts";
 import { errorText, exitCodeOf, wantsColour } from "../../src/cmd/out.ts";
 import { Shown } from "../../src/cmd/progress.ts";
-import { insideSocket, moveTo, sessionSocket, shellLine } from "../../src/cmd/tmux-client.ts";
+import { daemonEnv } from "../../src/core/daemon-env.ts";
+import { insideSocket, moveTo, sessionSocket } from "../../src/cmd/tmux-client.ts";
+import { shellLine } from "../../src/core/shell-line.ts";
 
 describe("colour", () => {
   test("terminal without objections → colour; anything against it → none", () => {
@@ -93,10 +95,18 @@ describe("going to a session", () => {
 
   test("thread on the default server → recognised by tmux's own rule", () => {
     const uid = process.getuid?.() ?? 0;
-    const env = { TMUX_TMPDIR: "/run/t", TMUX: `/run/t/tmux-${uid}/default,1,0` };
-    expect(moveTo({ socket: null, sessionId: "$1" }, env, true)).toMatchObject({
-      argv: ["tmux", "-S", `/run/t/tmux-${uid}/default`, "switch-client", "-t", "$1"],
+    const usual = `/tmp/tmux-${uid}/default`;
+    const there = { socket: null, sessionId: "$1" };
+    expect(moveTo(there, { TMUX: `${usual},1,0` }, true)).toMatchObject({
+      argv: ["tmux", "-S", usual, "switch-client", "-t", "$1"],
     });
+    // Here `tmux` alone would be another server, where $1 is somebody else's session.
+    const moved = { TMUX_TMPDIR: "/run/t" };
+    expect(moveTo(there, moved, true)).toMatchObject({
+      argv: ["tmux", "-S", usual, "attach-session", "-t", "$1"],
+    });
+    const inMoved = { ...moved, TMUX: `/run/t/tmux-${uid}/default,1,0` };
+    expect(moveTo(there, inMoved, true).how).toBe("tell");
     expect(moveTo({ socket: null, sessionId: "$1" }, {}, true).argv.slice(0, 2)).toEqual([
       "tmux",
       "attach-session",
@@ -108,6 +118,10 @@ describe("going to a session", () => {
     expect(sessionSocket({ ...inside, KIKI_TMUX_SOCKET: "/k" })).toBe("/tmp/a.sock");
     expect(sessionSocket({ KIKI_TMUX_SOCKET: "/k" })).toBe("/k");
     expect(sessionSocket({ TMUX: "", KIKI_TMUX_SOCKET: "" })).toBeNull();
+    // The daemon serves terminals that differ in this; tmux there must mean what it means here.
+    const uid = process.getuid?.() ?? 0;
+    expect(sessionSocket({ TMUX_TMPDIR: "/run/t" })).toBe(`/run/t/tmux-${uid}/default`);
+    expect(daemonEnv({ TMUX_TMPDIR: "/run/t" })).toEqual({});
   });
 });
 

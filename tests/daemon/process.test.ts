@@ -1,6 +1,14 @@
 /** A real kkd from its sources, driven by kk, on a real jj repository: start, registry, damage, end. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { isAlive } from "../../src/cmd/alive.ts";
 import { makeClient, type Client } from "../../src/rpc/client.ts";
@@ -11,6 +19,8 @@ import { waitFor } from "../support/wait.ts";
 setDefaultTimeout(60_000);
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
+/** The scripted `claude`. */
+const AGENTS = join(import.meta.dir, "../../fixtures/agents");
 let repo: TestRepo;
 let state: string;
 
@@ -24,7 +34,8 @@ afterAll(async () => {
 });
 
 function kk(args: readonly string[], cwd = repo.root): Promise<CommandResult> {
-  const env = { ...repo.env, KIKI_PATHS__USER_STATE_DIR: state };
+  const PATH = `${AGENTS}:${repo.env["PATH"]}`;
+  const env = { ...repo.env, PATH, KIKI_PATHS__USER_STATE_DIR: state };
   return runAs(env, [process.execPath, MAIN, ...args], cwd);
 }
 
@@ -39,6 +50,15 @@ function client(): Client {
   return makeClient({ socket: join(state, "kkd.sock"), credential, clientVersion: "test" });
 }
 
+/** What a hook with this credential is told: kind and code of the refusal. */
+async function hookAnswer(credential: string): Promise<string> {
+  const hook = makeClient({ socket: join(state, "kkd.sock"), credential, clientVersion: "test" });
+  const call = { incarnation: "i", secret: "s", event: {} };
+  const error = await hook.call("PreToolUseDecision", call).catch((e: unknown) => e);
+  const { kind, code } = error as { kind: string; code: string };
+  return `${kind} ${code}`;
+}
+
 const pidOf = (): number => Number(readFileSync(join(state, "kkd.pid"), "utf8"));
 const modeOf = (path: string): number => statSync(path).mode & 0o777;
 
@@ -47,7 +67,7 @@ describe("daemon process", () => {
     const status = await kk(["ls"]);
     expect([status.code, status.stdout, status.stderr]).toEqual([
       0,
-      "no threads — kk new starts one\n",
+      "no repositories — kk init registers the jj repository it is run in\n",
       "",
     ]);
     expect([state, join(state, "repos")].map(modeOf)).toEqual([0o700, 0o700]);
@@ -105,11 +125,17 @@ describe("daemon process", () => {
     ]);
   });
 
-  test("bare kk → summary and threads here, usage elsewhere", async () => {
+  test("bare kk → summary and threads here; elsewhere it says where it is, and all", async () => {
     expect((await kk([])).stdout).toBe(
       `${repo.root} — 0 active, 0 closed\nno threads — kk new starts one\n`,
     );
-    expect((await kk([], repo.dir)).stdout).toContain("Usage: kk <command>");
+    expect((await kk([], repo.dir)).stdout).toBe(
+      "this folder is in no registered repository (kk init registers it) — the others:\n" +
+        "no threads in any repository — kk new, in one, starts one\n",
+    );
+    expect((await kk(["ls"], repo.dir)).stdout).toBe(
+      "no threads in any repository — kk new, in one, starts one\n",
+    );
   });
 
   test("unknown thread → one line, exit 3; no thread here → says what to name", async () => {
@@ -119,6 +145,16 @@ describe("daemon process", () => {
       'kk: no thread "nobody" in this repository — kk ls --all\n',
     ]);
     expect((await kk(["status"])).code).toBe(3);
+  });
+
+  test("doctor without Claude Code → that line fails and says what to install", async () => {
+    const without = (repo.env["PATH"] ?? "")
+      .split(":")
+      .filter((p) => !existsSync(join(p, "claude")));
+    const env = { ...repo.env, PATH: without.join(":"), KIKI_PATHS__USER_STATE_DIR: state };
+    const doctor = await runAs(env, [process.execPath, MAIN, "doctor"], repo.root);
+    expect(doctor.code).toBe(1);
+    expect(doctor.stdout).toMatch(/^! claude-code +claude is not on PATH\n {2}→ install Claude/m);
   });
 
   test("doctor → every line ok, exit 0", async () => {
@@ -161,10 +197,17 @@ describe("daemon process", () => {
 
   test("registered repository moved away → daemon serves, says so; back again → works", async () => {
     const away = `${repo.root}-away`;
+    const [registered] = (await json<{ repos: { repoId: string }[] }>(["repo", "ls"])).repos;
+    const agent = "a".repeat(64);
+    const credentials = join(state, "repos", registered!.repoId, "credentials");
+    writeFileSync(join(credentials, "some-thread"), `${agent}\n`, { mode: 0o600 });
     renameSync(repo.root, away);
     try {
       expect((await kk(["daemon", "restart"], repo.dir)).code).toBe(0);
       expect((await kk(["repo", "ls"], repo.dir)).stdout).toContain(repo.root);
+      // To the repository's agents that is an outage, not a refusal: their calls go by the barrier marker.
+      expect(await hookAnswer(agent)).toBe("failed repo-unavailable");
+      expect(await hookAnswer("f".repeat(64))).toBe("approval credential-unknown");
       const doctor = await kk(["doctor"], repo.dir);
       expect(doctor.code).toBe(1);
       expect(doctor.stdout).toContain("no jj repository at");
@@ -191,6 +234,16 @@ describe("daemon process", () => {
     expect(doctor.stdout).toContain("✓ jj");
     renameSync(socket, `${socket}-moved`);
     expect((await kk(["ls"])).code).toBe(0);
+  });
+
+  test("socket file removed under the daemon → it makes way, the next command is served", async () => {
+    await kk(["ls"]);
+    const pid = pidOf();
+    rmSync(join(state, "kkd.sock"));
+    const ls = await kk(["ls"]);
+    expect([ls.code, ls.stderr]).toEqual([0, ""]);
+    expect(isAlive(pid)).toBe(false);
+    expect(pidOf()).not.toBe(pid);
   });
 
   test("state folder removed under the daemon → it ends, and leaves its successor's socket alone", async () => {

@@ -12,6 +12,11 @@ export class FakeProcesses implements Processes {
     return { pid: process.pid, startTime: process.startTime };
   }
 
+  /** A process the test did not start, for example its own. */
+  add(pid: number): void {
+    this.#alive.set(pid, { pid, startTime: String(pid), argument: "" });
+  }
+
   end(pid: number): void {
     this.#alive.delete(pid);
   }

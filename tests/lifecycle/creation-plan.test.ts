@@ -234,7 +234,7 @@ describe("plan: follows", () => {
       "follow-options",
     );
     expect(await refusal(inputFor("t", { follows: "parser", base: "@" }))).toContain(
-      "leave --base out",
+      "give one of the two",
     );
     expect(await refusal(inputFor("t", { contextThread: parent.threadId, base: "@" }))).toContain(
       "--no-follow",
@@ -272,6 +272,28 @@ describe("plan: harness", () => {
     expect(await refusal(inputFor("t"))).toContain("cannot prove that its hook is the only one");
     rig.harness.can = { parallel_batch_boundary: false, restart_startup_delivery: false };
     expect(await refusal(inputFor("t"))).toContain("no proven way");
+  });
+});
+
+describe("plan: texts that no program takes as one argument", () => {
+  // Linux: one argument has at most 131,071 bytes; a NUL ends it.
+  const cases: [string, CreateInput][] = [
+    ["prompt-too-long", inputFor("t", { prompt: "é".repeat(66_000) })],
+    ["name-too-long", inputFor("n".repeat(140_000))],
+    ["text-with-nul", inputFor("t", { prompt: "a\0b" })],
+    ["text-with-nul", inputFor("a\0b")],
+  ];
+  for (const [code, input] of cases) {
+    test(`plan: ${JSON.stringify(input.name).slice(0, 8)}, prompt ${input.prompt?.length} characters → ${code}`, async () => {
+      expect(await refusal(input)).toStartWith(`${code}: `);
+    });
+  }
+
+  test("plan: name of 400 characters, prompt of 90 KB → accepted", async () => {
+    const { names } = await rig.creation.plan(
+      inputFor("語xyz".repeat(100), { prompt: "w ".repeat(45_000) }),
+    );
+    expect(names.name).toBe("語xyz".repeat(100));
   });
 });
 

@@ -5,6 +5,8 @@
  * something that is gone may exit 0 with nothing, so absence is proved by listing alone; a client meeting a server of
  * another version may wait for ever, so every command has a time limit.
  */
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import { fail, type KikiError } from "../../core/errors.ts";
 import { requirement } from "../../core/tool-versions.ts";
 import type { Observed } from "../../core/result.ts";
@@ -24,6 +26,9 @@ import {
   word,
 } from "./parse.ts";
 
+/** A session that is listed still is killed again this often. */
+const KILL_ATTEMPTS = 10;
+const KILL_PAUSE_MS = 100;
 /** A command takes 4–9 ms; starting a server with a person's configuration and plugins may take a second or two. */
 export const TMUX_TIMEOUT_MS = 10_000;
 /** A server ends with its last session, and for a moment still takes connections that it then drops. */
@@ -45,7 +50,10 @@ export function openTmux(options: TmuxOptions): TmuxBackend {
     checkVersion: () => checkVersion(call),
     listSessions: () => listSessions(call),
     listPanes: () => listPanes(call),
-    newSession: (input) => newSession(call, input),
+    newSession(input) {
+      if (options.socket !== null) makeServerFolder(options.socket);
+      return newSession(call, input);
+    },
     splitPane: (input) => splitPane(call, input),
     killSession: (sessionId) => killSession(call, sessionId),
     capturePane: (paneId) => capturePane(call, paneId),
@@ -68,9 +76,7 @@ function serverArgs(socket: string | null): [string, ...string[]] {
 
 function caller(options: TmuxOptions): Call {
   const timeoutMs = options.timeoutMs ?? TMUX_TIMEOUT_MS;
-  // TMUX_TMPDIR decides where the default server's socket is.
-  const tmp = process.env["TMUX_TMPDIR"];
-  const env = options.env ?? baseEnv(tmp === undefined ? {} : { TMUX_TMPDIR: tmp });
+  const env = options.env ?? baseEnv();
   return async (args) => {
     const [program, ...server] = serverArgs(options.socket);
     let result: RunResult;
@@ -185,6 +191,18 @@ function tagging(flags: readonly string[], tags: Record<string, string>): string
   });
 }
 
+/**
+ * tmux makes `tmux-<uid>` for its default socket, but not for the same path given by `-S` (3.3a). Whose a folder that
+ * exists is, and what is wrong with it, tmux says itself.
+ */
+function makeServerFolder(socket: string): void {
+  try {
+    mkdirSync(dirname(socket), { mode: 0o700 });
+  } catch {
+    // It is there already, or cannot be made: starting the server tells.
+  }
+}
+
 async function newSession(
   call: Call,
   input: Parameters<TmuxBackend["newSession"]>[0],
@@ -253,11 +271,21 @@ async function splitPane(
 async function killSession(call: Call, sessionId: string): Promise<void> {
   const id = target(sessionId, "$");
   const kill = `kill-session -t '${id}'`;
-  const result = await call(["if-shell", "-F", "-t", id, "#{@kiki_thread}", kill]);
+  for (let attempt = 1; ; attempt += 1) {
+    const result = await call(["if-shell", "-F", "-t", id, "#{@kiki_thread}", kill]);
+    if (await provedGone(call, id, result)) return;
+    // 3.3a: seen once to answer 0 for a session whose panes were ending at that moment, and to list it still.
+    if (result.code !== 0 || attempt === KILL_ATTEMPTS) throw failed(`kill session ${id}`, result);
+    await Bun.sleep(KILL_PAUSE_MS);
+  }
+}
+
+/** False while the session is listed with kiki's tag. Throws when it is somebody else's, or tmux does not say. */
+async function provedGone(call: Call, id: string, result: RunResult): Promise<boolean> {
   const left = await listSessions(call);
   if (!left.known) {
     // The server ends with its last session and may be on its way down.
-    if (result.code === 0 && /server exited|lost server/.test(left.reason)) return;
+    if (result.code === 0 && /server exited|lost server/.test(left.reason)) return true;
     throw fail(
       "failed",
       "tmux-failed",
@@ -265,7 +293,7 @@ async function killSession(call: Call, sessionId: string): Promise<void> {
     );
   }
   const still = left.value.find((session) => session.id === id);
-  if (still === undefined) return;
+  if (still === undefined) return true;
   if (!("@kiki_thread" in still.tags)) {
     throw fail(
       "failed",
@@ -273,7 +301,7 @@ async function killSession(call: Call, sessionId: string): Promise<void> {
       `tmux session ${id} (${still.name}) is not kiki's and is left alone`,
     );
   }
-  throw failed(`kill session ${id}`, result);
+  return false;
 }
 
 async function capturePane(call: Call, paneId: string): Promise<Observed<string>> {

@@ -4,15 +4,17 @@
  */
 import { short } from "../ids.ts";
 import { isResolved, type IntentKind, type IntentState } from "../intent.ts";
-import type { Lifecycle, StepState } from "../lifecycle.ts";
+import type { Lifecycle, ProjectionIssue, StepState } from "../lifecycle.ts";
 import { CASCADE_SIGNS, FOLLOWS, paint, stateSign, type Colour } from "./glyphs.ts";
 import type { LsThread } from "./ls.ts";
+import { nextStep } from "./next.ts";
 import { padEnd, printable } from "./width.ts";
 
 /** What a status shows of a thread; the contract's ThreadState fits. */
 export interface StatusThread {
   summary: LsThread & { lastAgentEvent: string | null };
   workspacePath: string;
+  workspaceName: string;
   head: string | null;
   checkpointCommit: string | null;
   harness: string;
@@ -27,6 +29,7 @@ export interface StatusThread {
     reason: string | null;
   }[];
   attention: readonly { kind: string; message: string }[];
+  issues: readonly { issue: ProjectionIssue; message: string }[];
   operation: {
     kind: string;
     state: string;
@@ -47,6 +50,14 @@ const RELATIONS = {
   diverged: "projection diverged",
 } as const;
 
+/** What an unresolved state means where nothing else says it. */
+const MEANINGS: Partial<Record<IntentState, string>> = {
+  Detected: "waits for the agent's next tool call",
+  Reconciling: "its files are being brought up to date",
+  Materialized: "its files are up to date, and the agent is told next",
+  Delivered: "the agent was told, and its next turn confirms it",
+};
+
 const LABEL_COLUMNS = 12;
 const MAX_CHILDREN_SHOWN = 12;
 
@@ -64,7 +75,7 @@ function headerLines(thread: StatusThread, colour: boolean): string[] {
     line("thread", printable(summary.name)),
     line("lifecycle", paintLifecycle(summary.lifecycle, colour)),
     line("workspace", printable(thread.workspacePath)),
-    line("head", thread.head ?? "none yet"),
+    line("head", thread.head ?? noneOf(summary.lifecycle)),
     line("checkpoint", checkpointText(thread)),
     line("cascade", paint(`${cascade.glyph} ${summary.cascade}`, cascade.colour, colour)),
     ...unresolvedLines(thread),
@@ -73,7 +84,19 @@ function headerLines(thread: StatusThread, colour: boolean): string[] {
     line("children", childrenText(thread)),
     ...operationLines(thread),
     ...issueLines(thread, colour),
+    ...nextLine(thread),
   ];
+}
+
+/** Only a creation that goes on will have one. */
+function noneOf(lifecycle: Lifecycle): string {
+  return lifecycle === "Creating" ? "none yet" : "none";
+}
+
+/** Last of the header: what a person reads first when they look at the end of the screen. */
+function nextLine(thread: StatusThread): string[] {
+  const next = nextStep(thread);
+  return next === null ? [] : [line("next", printable(next))];
 }
 
 function line(label: string, text: string): string {
@@ -87,10 +110,10 @@ function paintLifecycle(lifecycle: Lifecycle, colour: boolean): string {
 }
 
 function checkpointText(thread: StatusThread): string {
-  const { bookmark, checkpoint } = thread.summary;
+  const { bookmark, checkpoint, lifecycle } = thread.summary;
   const parts = [
     bookmark === null ? "" : printable(bookmark),
-    thread.checkpointCommit ?? "none yet",
+    thread.checkpointCommit ?? noneOf(lifecycle),
     checkpoint === null ? "" : `(${RELATIONS[checkpoint]})`,
   ];
   return parts.filter((part) => part !== "").join(" ");
@@ -102,7 +125,8 @@ function unresolvedLines(thread: StatusThread): string[] {
     .filter((intent) => !isResolved(intent.state))
     .map((intent) => {
       const move = `${short(intent.fromBase)} → ${short(intent.toBase)}`;
-      const reason = intent.reason === null ? "" : ` (${printable(intent.reason)})`;
+      const why = intent.reason ?? MEANINGS[intent.state];
+      const reason = why === undefined ? "" : ` (${printable(why)})`;
       const parent = printable(intent.parentName);
       return line("", `${intent.kind} of ${parent} ${move}: ${intent.state}${reason}`);
     });
@@ -145,9 +169,11 @@ function operationLines(thread: StatusThread): string[] {
 function issueLines(thread: StatusThread, colour: boolean): string[] {
   const red: Colour = "red";
   const told = thread.operation?.error ?? null;
-  return thread.attention
+  const attention = thread.attention
     .filter((item) => told === null || !item.message.includes(told))
-    .map((item) =>
-      line("issue", paint(`! ${printable(item.kind)}: ${printable(item.message)}`, red, colour)),
-    );
+    .map((item) => `${item.kind}: ${item.message}`);
+  const issues = thread.issues.map((item) => `${item.issue}: ${item.message}`);
+  return [...attention, ...issues].map((text) =>
+    line("issue", paint(`! ${printable(text)}`, red, colour)),
+  );
 }

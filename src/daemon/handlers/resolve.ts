@@ -57,17 +57,29 @@ export async function resolveThreadRef(daemon: Daemon, ref: ThreadRef): Promise<
   const candidates = repos.flatMap((repo) =>
     allThreads(repo.db)
       .filter((thread) => thread.lifecycle !== "Destroyed")
-      .map((thread) => ({ threadId: thread.threadId, name: thread.name, repo, thread })),
+      .map((thread) => ({
+        threadId: thread.threadId,
+        name: thread.name,
+        place: everywhere ? repo.row.repoRoot : undefined,
+        repo,
+        thread,
+      })),
   );
   const found = resolveThread(candidates, ref.thread);
   if (found.ok) return found.value;
   const target = JSON.stringify(ref.thread);
   if (found.error.problem === "ambiguous") {
+    const { candidates } = found.error;
+    const named = new Set(candidates.map((c) => c.name)).size === candidates.length;
     throw fail(
       "usage",
       "ambiguous-thread",
-      `${target} could be ${listCandidates(found.error.candidates)}`,
-      "give the whole name, or the id",
+      `${target} could be ${listCandidates(candidates)}`,
+      named
+        ? "give the whole name, or the id"
+        : everywhere
+          ? "give the id, or go to its repository"
+          : "give the id",
     );
   }
   const where = everywhere ? "in any repository" : "in this repository";

@@ -1,8 +1,10 @@
 /** Threads: planning and creating them, and everything a person may read of them. */
+import { statSync } from "node:fs";
 import type { Caller } from "../../authority/authenticate.ts";
 import { errorLine, fail, type KikiError } from "../../core/errors.ts";
+import type { Observed } from "../../core/result.ts";
 import type { Input, Output } from "../../rpc/contract/methods.ts";
-import type { ThreadSummary } from "../../rpc/contract/types.ts";
+import type { ThreadState, ThreadSummary } from "../../rpc/contract/types.ts";
 import type { Handlers, RpcContext } from "../../rpc/server.ts";
 import { operationById } from "../../store/lifecycle-ops.ts";
 import { threadById } from "../../store/threads.ts";
@@ -52,7 +54,7 @@ export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMet
       await caughtUp(daemon, repo);
       const state = await stateOf(repo, descriptions, thread.threadId);
       if (state === null) throw goneThread(thread.threadId);
-      return state;
+      return { ...state, issues: await issuesOf(daemon, state) };
     },
     GetLifecycleOperation: (input, context) => followOperation(daemon, input, context),
     async GetStatusBody(ref) {
@@ -110,27 +112,51 @@ function operationNow(
   };
 }
 
-/**
- * The thread's session as tmux has it now. Ids start again when a tmux server does, so the session must also carry
- * the thread's tag.
- */
 async function ensurePanes(daemon: Daemon, summary: ThreadSummary): Promise<Output<"EnsurePanes">> {
-  const { tmuxSessionId: id, tmuxSocket, threadId } = summary;
+  const { tmuxSessionId: id, tmuxSocket } = summary;
   if (id === null) return { attach: [], sessionAlive: false, summary };
-  const tmux = daemon.world.tmux(tmuxSocket);
-  const sessions = await tmux.listSessions();
-  if (!sessions.known) {
+  const alive = await sessionAlive(daemon, summary);
+  if (!alive.known) {
     throw fail(
       "failed",
       "tmux-unknown",
-      `tmux does not say which sessions exist: ${sessions.reason}`,
+      `tmux does not say which sessions exist: ${alive.reason}`,
       "kk doctor",
     );
   }
-  const sessionAlive = sessions.value.some(
-    (s) => s.id === id && s.tags["@kiki_thread"] === threadId,
-  );
-  return { attach: sessionAlive ? tmux.attachCommand(id, false) : [], sessionAlive, summary };
+  const attach = alive.value ? daemon.world.tmux(tmuxSocket).attachCommand(id, false) : [];
+  return { attach, sessionAlive: alive.value, summary };
+}
+
+/**
+ * Whether the thread's session is there, as tmux has it now. Ids start again when a tmux server does, so the session
+ * must also carry the thread's tag.
+ */
+async function sessionAlive(daemon: Daemon, summary: ThreadSummary): Promise<Observed<boolean>> {
+  const { tmuxSessionId: id, tmuxSocket, threadId } = summary;
+  const sessions = await daemon.world.tmux(tmuxSocket).listSessions();
+  if (!sessions.known) return sessions;
+  const value = sessions.value.some((s) => s.id === id && s.tags["@kiki_thread"] === threadId);
+  return { known: true, value };
+}
+
+/** What an active thread should have and has not. Others are half made or half gone, and their operation says it. */
+async function issuesOf(
+  daemon: Daemon,
+  state: Omit<ThreadState, "issues">,
+): Promise<ThreadState["issues"]> {
+  if (state.summary.lifecycle !== "Active") return [];
+  const issues: ThreadState["issues"] = [];
+  if (statSync(state.workspacePath, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    const message = `there is no folder ${state.workspacePath}`;
+    issues.push({ issue: "WorkspaceDirectoryMissing", message });
+  }
+  const alive = await sessionAlive(daemon, state.summary);
+  if (alive.known && !alive.value) {
+    const session = state.summary.tmuxSession ?? "of this thread";
+    issues.push({ issue: "SessionMissing", message: `there is no tmux session ${session}` });
+  }
+  return issues;
 }
 
 /** What was just done in jj is shown, not what a debounce ago was true. A slow jj costs a bounded wait, no more. */

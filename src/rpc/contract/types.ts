@@ -1,6 +1,11 @@
 /** Shapes shared by several methods. Stable: documented in docs/rpc.md, printed by `--json`. */
 import { z } from "zod";
-import { AGENT_DISPLAY_STATES, LIFECYCLES, STEP_STATES } from "../../core/lifecycle.ts";
+import {
+  AGENT_DISPLAY_STATES,
+  LIFECYCLES,
+  PROJECTION_ISSUES,
+  STEP_STATES,
+} from "../../core/lifecycle.ts";
 import { CASCADE_STATUSES, INTENT_KINDS, INTENT_STATES } from "../../core/intent.ts";
 
 export const zThreadId = z.string().uuid();
@@ -79,6 +84,8 @@ export const zThreadState = z.object({
   children: z.array(z.object({ threadId: zThreadId, name: z.string() })),
   intents: z.array(zIntent),
   attention: z.array(zAttention),
+  /** Only what was looked at and found missing: something that could not be asked is no issue. */
+  issues: z.array(z.object({ issue: z.enum(PROJECTION_ISSUES), message: z.string() })),
   operation: z
     .object({
       kind: z.string(),

@@ -521,7 +521,7 @@ describe("version and capabilities", () => {
 
   test("claude --version → the number; anything else → harness-version", async () => {
     expect(
-      await harness.version(executable('[ "$1" = --version ] && echo "2.1.332 (Claude Code)"')),
+      await harness.version(executable('[ "$1" = --version ] && echo "2.1.332 (Claude Code)"'), {}),
     ).toBe("2.1.332");
     for (const body of [
       "echo nonsense",
@@ -529,10 +529,22 @@ describe("version and capabilities", () => {
       "echo 2.1.332; exit 3",
       "echo broken >&2; exit 1",
     ]) {
-      const error = await refusal(harness.version(executable(body)));
+      const error = await refusal(harness.version(executable(body), {}));
       expect([body, error.code]).toEqual([body, "harness-version"]);
     }
-    expect((await refusal(harness.version(join(root, "missing")))).code).toBe("harness-version");
+    expect((await refusal(harness.version(join(root, "missing"), {}))).code).toBe(
+      "harness-version",
+    );
+  });
+
+  test("claude is a script, its interpreter on the person's PATH alone → the number", async () => {
+    const bin = join(root, "their-bin");
+    mkdirSync(bin);
+    writeFileSync(join(bin, "their-node"), "#!/bin/sh\necho 2.1.332\n", { mode: 0o755 });
+    const script = join(root, "claude-script");
+    writeFileSync(script, "#!/usr/bin/env their-node\n", { mode: 0o755 });
+    const PATH = `${bin}:${process.env["PATH"] ?? ""}`;
+    expect(await harness.version(script, { PATH })).toBe("2.1.332");
   });
 
   test("a proven version → everything; any other → nothing", () => {

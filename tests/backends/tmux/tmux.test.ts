@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readFileSync,
   realpathSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -65,6 +66,19 @@ async function errorOf(promise: Promise<unknown>): Promise<KikiError> {
   expect(error).toBeInstanceOf(KikiError);
   return error as KikiError;
 }
+
+test("socket: default server's under another TMUX_TMPDIR, nobody started one there → started, private folder", async () => {
+  const { dir, env } = box();
+  // A folder of its own: tmux makes it for the default socket only.
+  const socket = join(dir, "tmux-0", "default");
+  servers.push(tmuxOn(socket));
+  const tmux = openTmux({ socket, env });
+  expect(await tmux.listSessions()).toEqual({ known: true, value: [] });
+  const { sessionId } = await tmux.newSession(sessionInput(dir));
+  const found = await tmux.listSessions();
+  expect(found.known && found.value.map((s) => s.id)).toEqual([sessionId]);
+  expect(statSync(join(dir, "tmux-0")).mode & 0o777).toBe(0o700);
+});
 
 describe("sessions and panes", () => {
   test("new session: with tags, size, folder, environment → observed as made, in one step", async () => {

@@ -89,6 +89,28 @@ describe("ls", () => {
     for (const escape of ["\u001b", "\u202e"]) expect(text).not.toContain(escape);
   });
 
+  test("long names in a narrow terminal → words of state whole, what does not fit left out", () => {
+    const long = "long-prompt-that-names-the-thread";
+    const threads = [
+      thread({ name: long, followsName: "parser", cascade: "conflicted", agent: "blocked" }),
+      thread({ name: "broken", lifecycle: "CreateFailed", agent: null, bookmark: null }),
+    ];
+    expect(renderLs(threads, { ...PLAIN, columns: 40 })).toBe(
+      ["  ◉ ◐   long-promp…  blocked, conflicted", "  ! ──  broken       CreateFailed"].join("\n"),
+    );
+    expect(renderLs(threads, { ...PLAIN, columns: 80 })).toBe(
+      [
+        "  ◉ ◐   long-prompt-that-names-the-thre…  ← parser  blocked, conflicted",
+        "  ! ──  broken                                      CreateFailed",
+      ].join("\n"),
+    );
+  });
+
+  test("creation that waits for a person → says both, not only that it goes on", () => {
+    const text = renderLs([thread({ lifecycle: "Creating", agent: "blocked" })], PLAIN);
+    expect(text).toBe("  … ──  parser  Creating, blocked  kk/parser");
+  });
+
   for (const columns of [10, 17, 20, 33, 40, 60, 80]) {
     test(`${columns} columns → no row is wider, cut rows end in one …`, () => {
       const rows = renderLs(STORY, { ...PLAIN, columns }).split("\n");

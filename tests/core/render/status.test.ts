@@ -27,6 +27,7 @@ function state(over: Partial<StatusThread> = {}, summary: Partial<Summary> = {})
       ...summary,
     },
     workspacePath: "/code/repo-kiki-tests",
+    workspaceName: "kk-tests",
     head: A,
     checkpointCommit: A,
     harness: "claude-code",
@@ -34,6 +35,7 @@ function state(over: Partial<StatusThread> = {}, summary: Partial<Summary> = {})
     children: [{ name: "docs" }, { name: "bench" }],
     intents: [],
     attention: [],
+    issues: [],
     operation: null,
     ...over,
   };
@@ -105,7 +107,7 @@ describe("status", () => {
     expect(text).not.toContain("Acknowledged");
   });
 
-  test("failed creation → operation with its step and error, no head yet", () => {
+  test("failed creation → operation with its step and error, no head, what to do next", () => {
     const text = plain(
       state(
         {
@@ -126,8 +128,9 @@ describe("status", () => {
       ),
     );
     expect(text).toContain("lifecycle   ! CreateFailed");
-    expect(text).toContain("head        none yet");
+    expect(text).toMatch(/^head {8}none$/m);
     expect(text).toContain("operation   Create Failed at session (Failed): tmux is not on PATH");
+    expect(text.split("\n").at(-1)).toBe("next        mend what it says, then kk new again");
   });
 
   test("attention → one issue line each, on one line", () => {
@@ -135,6 +138,64 @@ describe("status", () => {
       state({ attention: [{ kind: "dialog", message: "accept it\nin the pane" }] }),
     );
     expect(text.split("\n").at(-1)).toBe("issue       ! dialog: accept it in the pane");
+  });
+
+  describe("next", () => {
+    const next = (over: Partial<StatusThread>, summary: Partial<Summary> = {}): string =>
+      plain(state(over, summary)).match(/^next {8}(.*)$/m)?.[1] ?? "";
+    const move = { kind: "NativeRewrite", parentName: "parser", fromBase: A, toBase: B } as const;
+    const anew = `kk new --no-follow --base kk-tests@ -m "<what to do>"`;
+
+    test("all well, or going on by itself → no such line", () => {
+      expect(next({})).toBe("");
+      expect(next({}, { lifecycle: "Creating", agent: null })).toBe("");
+      const intents = [{ ...move, state: "Detected", reason: null } as const];
+      expect(next({ intents }, { cascade: "pending", agent: "working" })).toBe("");
+    });
+
+    test("agent waits for an answer → where to give it, name quoted for the shell", () => {
+      const attention = [{ kind: "permission_prompt", message: "Bash?" }];
+      expect(next({ attention }, { name: "a b", agent: "blocked" })).toBe(
+        "kk switch 'a b', and answer in the agent's pane",
+      );
+      const dialog = [{ kind: "startup-dialog", message: "trust?" }];
+      expect(next({ attention: dialog }, { lifecycle: "Creating", agent: "blocked" })).toBe(
+        "kk switch tests, and answer in the agent's pane",
+      );
+    });
+
+    test("parent moved while the agent has nothing to do → what sets it going", () => {
+      const intents = [{ ...move, state: "Detected", reason: null } as const];
+      for (const agent of ["idle", "finished"] as const) {
+        expect(next({ intents }, { cascade: "pending", agent })).toStartWith(
+          "kk switch tests, and give the agent something to do",
+        );
+      }
+    });
+
+    test("what this version cannot mend → how to go on without losing anything", () => {
+      const stopped = [{ ...move, state: "RecoveryRequired", reason: "StaleDirty" } as const];
+      expect(next({ intents: stopped }, { cascade: "conflicted" })).toEndWith(anew);
+      const diverged = [{ ...move, state: "TopologyDiverged", reason: "backward" } as const];
+      expect(next({ intents: diverged }, { cascade: "conflicted" })).toEndWith(
+        'kk new --follows parser -m "<what to do>"',
+      );
+      const crashed = [{ kind: "agent-crashed", message: "signal 9" }];
+      expect(next({ attention: crashed }, { agent: "blocked" })).toEndWith(anew);
+      expect(next({}, { agent: null })).toEndWith(anew);
+      const gone = [{ issue: "WorkspaceDirectoryMissing", message: "no folder" } as const];
+      expect(next({ issues: gone })).toBe(`put the folder back, or go on in a new thread: ${anew}`);
+    });
+  });
+
+  test("session and folder gone → an issue line each, by the glossary's names", () => {
+    const issues = [
+      { issue: "WorkspaceDirectoryMissing", message: "there is no folder /w" },
+      { issue: "SessionMissing", message: "there is no tmux session kk-tests" },
+    ] as const;
+    const text = plain(state({ issues }));
+    expect(text).toContain("issue       ! WorkspaceDirectoryMissing: there is no folder /w");
+    expect(text).toContain("issue       ! SessionMissing: there is no tmux session kk-tests");
   });
 
   test("without colour: every state of each vocabulary → a page of its own, no escape", () => {

@@ -57,11 +57,11 @@ export class ClaudeCodeHarness implements Harness {
     this.#managedFolder = options.managedFolder ?? managedFolder();
   }
 
-  async version(executable: string): Promise<string> {
+  async version(executable: string, env: Record<string, string>): Promise<string> {
     const result = await run({
       argv: [executable, "--version"],
       cwd: "/",
-      env: baseEnv(),
+      env: baseEnv(env),
       timeoutMs: VERSION_TIMEOUT_MS,
     }).catch((error: unknown) => {
       throw badVersion(executable, errorLine(error));
