@@ -104,10 +104,20 @@ async function recordStop(scene: Scene, stop: Stop): Promise<void> {
       threadId: child.threadId,
       kind: "cascade_conflict",
       dedupKey: intent.intentId,
-      message: `${child.name} has edits jj has not recorded on a stale workspace (${outcome.reason}); the agent is paused, copies are in ${stop.recovery!.folder}`,
+      message: recoveryMessage(child.name, outcome.reason, stop.recovery!),
       loud: true,
     });
   });
+}
+
+function recoveryMessage(
+  name: string,
+  reason: string,
+  kept: { folder: string; bundled: number },
+): string {
+  return kept.bundled > 0
+    ? `${name} has edits jj has not recorded on a stale workspace (${reason}); the agent is paused, copies are in ${kept.folder}`
+    : `the files of ${name} cannot be proved safe to update (${reason}); the agent is paused and nothing was changed`;
 }
 
 /** One pinned operation; a repository with several heads is left to jj. */

@@ -13,6 +13,8 @@ export type ReconcileOutcome =
 
 interface RecoveryRecord {
   folder: string;
+  /** Paths copied into the bundle. */
+  bundled: number;
   fingerprint: string;
   evidence: unknown;
 }
@@ -52,6 +54,7 @@ export async function needsRecovery(
     { outcome: "recovery-required", reason },
     {
       folder,
+      bundled: inventory.length,
       fingerprint: probe.fingerprint,
       evidence: {
         probe: probe.state,

@@ -39,6 +39,9 @@ const FIRST_WINDOW_OPS = 64;
  * the last one is used.
  */
 const REFRESH_PATIENCE_MS = 2_000;
+/** How long an edge waits for jj's views to meet before it is compared with one of them. */
+const ONE_HEAD_PATIENCE_MS = 5_000;
+const ONE_HEAD_POLL_MS = 100;
 
 /** Interpretations of one operation whose edges keep moving before that is an error. */
 const MAX_EDGE_MOVES = 5;
@@ -133,10 +136,14 @@ export class Watcher {
   }
 
   /** Compares edges with the newest single view as it stands, whatever was interpreted when. Idempotent. */
-  classifyNow(which: (edge: Edge) => boolean): Promise<void> {
+  async classifyNow(which: (edge: Edge) => boolean): Promise<void> {
+    await this.#oneHead();
     return this.#deps.queues.run(`ops:${this.#deps.repoId}`, async () => {
       const [op, ...others] = await this.#deps.jj.heads();
-      if (op === undefined || others.length > 0) return;
+      if (op === undefined || others.length > 0) {
+        this.#deps.log.warn(`edges of ${this.#deps.repoId} not compared: several operation heads`);
+        return;
+      }
       const view = await this.#views.at(op);
       for (let attempt = 1; ; attempt += 1) {
         const meaning = await interpret(
@@ -152,6 +159,15 @@ export class Watcher {
         }
       }
     });
+  }
+
+  /** Two heads are normal for moments, until the next jj command merges them. Bounded. */
+  async #oneHead(): Promise<void> {
+    const { clock, jj } = this.#deps;
+    const deadline = clock.monotonic() + ONE_HEAD_PATIENCE_MS;
+    while ((await jj.heads()).length > 1 && clock.monotonic() < deadline) {
+      await clock.sleep(ONE_HEAD_POLL_MS);
+    }
   }
 
   /** A repository's past, before its first thread, has no edges to classify: recorded as interpreted. */
