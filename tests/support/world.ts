@@ -126,16 +126,12 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       await waitFor(() => !alive(pid), 10_000, `process ${pid} gone`);
     },
     async close() {
-      // The agents first: a hook of theirs that finds no daemon would start one.
+      // The agents first, and their last hooks: one that finds no daemon would start another.
       await tmux.kill();
+      await ended(() => processesOf(dir).filter((pid) => cwdOf(pid) !== stateDir));
       await world.kk(["daemon", "stop"]);
       // One that was still waiting for the lock, or was killed and replaced in between.
-      for (const pid of processesIn(stateDir)) process.kill(pid, "SIGKILL");
-      await waitFor(
-        () => processesIn(stateDir).length === 0,
-        10_000,
-        `every kkd of ${stateDir} gone`,
-      );
+      await ended(() => processesOf(dir), 0);
       rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
@@ -149,18 +145,53 @@ export async function initialised(options: WorldOptions = {}): Promise<World> {
   return world;
 }
 
-/** Processes whose working folder is `folder`: a daemon's is its state folder. */
-function processesIn(folder: string): number[] {
+/** Processes that work in `folder` or below, or name it in their arguments; not this one. */
+function processesOf(folder: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
     .filter((pid) => {
+      if (pid === process.pid || !alive(pid)) return false;
+      const cwd = cwdOf(pid);
+      if (cwd === folder || cwd?.startsWith(`${folder}/`)) return true;
       try {
-        return readlinkSync(`/proc/${pid}/cwd`) === folder && alive(pid);
+        return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(folder);
       } catch {
-        return false; // ended meanwhile, or not ours to look at
+        return false; // ended meanwhile
       }
     });
+}
+
+function cwdOf(pid: number): string | null {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return null; // ended meanwhile, or not ours to look at
+  }
+}
+
+/** Waits for processes to end by themselves, and ends those that do not. */
+async function ended(left: () => number[], patienceMs = 10_000): Promise<void> {
+  const patient = waitFor(() => left().length === 0, patienceMs, "processes ended");
+  if (
+    await patient.then(
+      () => true,
+      () => false,
+    )
+  )
+    return;
+  for (const pid of left()) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // it ended in this moment
+    }
+  }
+  await waitFor(
+    () => left().length === 0,
+    10_000,
+    () => `processes ${left().join(", ")} gone`,
+  );
 }
 
 /** A question is on the screen when its last line ends like one. */
