@@ -265,27 +265,28 @@ async function splitPane(
 }
 
 /**
- * Kills the session only while it carries `@kiki_thread`: ids start again at `$0` when the server does, so a stored
- * id may name somebody else's session. Throws `tmux-foreign-session` for such a one.
+ * Kills the session with this id, if it carries kiki's tag: ids begin again with the server, so the id alone may be a
+ * stranger's. Absence is proved by listing. The look and the kill are two commands; in between the server would have
+ * to end and another come to the same id.
  */
 async function killSession(call: Call, sessionId: string): Promise<void> {
   const id = target(sessionId, "$");
-  const kill = `kill-session -t '${id}'`;
+  let killed: RunResult | null = null;
   for (let attempt = 1; ; attempt += 1) {
-    const result = await call(["if-shell", "-F", "-t", id, "#{@kiki_thread}", kill]);
-    if (await provedGone(call, id, result)) return;
-    // 3.3a: seen once to answer 0 for a session whose panes were ending at that moment, and to list it still.
-    if (result.code !== 0 || attempt === KILL_ATTEMPTS) throw failed(`kill session ${id}`, result);
-    await Bun.sleep(KILL_PAUSE_MS);
+    if (await provedGone(call, id, killed)) return;
+    if (attempt > KILL_ATTEMPTS) throw failed(`kill session ${id}`, killed!);
+    // 3.3a: seen to answer 0 while a session's pane was ending, and to list the session still.
+    if (killed !== null) await Bun.sleep(KILL_PAUSE_MS);
+    killed = await call(["kill-session", "-t", id]);
   }
 }
 
 /** False while the session is listed with kiki's tag. Throws when it is somebody else's, or tmux does not say. */
-async function provedGone(call: Call, id: string, result: RunResult): Promise<boolean> {
+async function provedGone(call: Call, id: string, killed: RunResult | null): Promise<boolean> {
   const left = await listSessions(call);
   if (!left.known) {
     // The server ends with its last session and may be on its way down.
-    if (result.code === 0 && /server exited|lost server/.test(left.reason)) return true;
+    if (killed?.code === 0 && /server exited|lost server/.test(left.reason)) return true;
     throw fail(
       "failed",
       "tmux-failed",
