@@ -16,6 +16,7 @@ import {
   openCalls,
   resolveCall,
 } from "../store/admissions.ts";
+import { acknowledgeAttention } from "../store/attention.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, incarnation, noteActivity } from "../store/edges.ts";
 import { nameStorageError } from "../store/errors.ts";
@@ -73,13 +74,16 @@ export class Inbox {
         return;
       case "BatchClosed":
         this.#closed(caller, event);
+        if (event.agentId === null) this.#dialogOver(caller);
         return;
       case "TurnStopped":
+        if (event.agentId === null) this.#dialogOver(caller);
         this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
         if (event.agentId === null) this.#note(caller, "Quiescent", true, "Stop");
         return;
       case "SessionEnded":
         this.#endOpen(caller, () => true);
+        this.#dialogOver(caller);
         this.#note(caller, "Quiescent", true, `SessionEnd ${event.reason}`);
         return;
       case "Attention":
@@ -87,7 +91,8 @@ export class Inbox {
           this.#deps.raiseAttention({
             threadId: caller.threadId,
             kind: "permission_prompt",
-            dedupKey: `${caller.incarnation}:${clock.now()}`,
+            // One for all dialogs of a batch, by its number: a replayed event is the same event.
+            dedupKey: `${caller.incarnation}:${lastOrdinal(db, caller.incarnation, "")}`,
             message: event.message,
             loud: true,
           });
@@ -97,6 +102,12 @@ export class Inbox {
       case "Other":
         return;
     }
+  }
+
+  /** A batch closes only after every dialog of it was answered; a sibling's own end says nothing about one. */
+  #dialogOver(caller: HookCaller): void {
+    const { db, clock } = this.#deps;
+    write(db, () => acknowledgeAttention(db, caller.threadId, "permission_prompt", clock.now()));
   }
 
   #note(

@@ -343,3 +343,33 @@ test("outage: calls passed unseen and their closing events spooled → each call
     { tool_use_id: "c2", batch_ordinal: 2, batch_end: null },
   ]);
 });
+
+test("permission dialog → loud once for its batch; over when the batch closes, not when a sibling ends", async () => {
+  const f = await family();
+  const dialog = () =>
+    f.agent.event({
+      type: "Attention",
+      sessionId: "s",
+      kind: "permission_prompt",
+      message: "Claude needs your permission",
+    });
+  const answers = [await f.agent.call(), await f.agent.call()];
+  await dialog();
+  await dialog();
+  expect(f.rig.attention(f.child)).toEqual(["Claude needs your permission"]);
+  await f.agent.event({
+    type: "PostTool",
+    sessionId: "s",
+    agentId: null,
+    promptId: "prompt-1",
+    toolUseId: answers[0]!.toolUseId,
+    toolName: "Tool",
+    failed: false,
+  });
+  expect(f.rig.attention(f.child)).toHaveLength(1);
+  await f.agent.close(answers);
+  expect(f.rig.attention(f.child)).toEqual([]);
+  await f.agent.call();
+  await dialog();
+  expect(f.rig.attention(f.child)).toHaveLength(1);
+});
