@@ -41,7 +41,9 @@ describe("processes", () => {
   ] as const) {
     test(`processes (${name}): a running child → identified, its parent known, found by argument; ended → gone`, async () => {
       const token = `kiki-test-token-${realIds.uuid()}`;
-      const child = Bun.spawn(["sh", "-c", "sleep 60 & wait", token], {
+      // One process: a forked copy of it would carry the token for a moment longer than its parent lives.
+      const child = Bun.spawn(["sh", "-c", "read line", token], {
+        stdin: "pipe",
         stdout: "ignore",
         detached: true,
       });
