@@ -3,6 +3,7 @@
  * is evidence: a restart loses it, held hooks then deny by themselves, and the durable rows decide.
  */
 import type { HookDecision } from "../core/hook-decision.ts";
+import type { Clock } from "../ports/clock.ts";
 
 export interface HeldCall {
   agentId: string;
@@ -89,11 +90,11 @@ export class Boundary {
   }
 
   /** Resolves at the next change or after `ms`, whichever comes first. */
-  async nextChange(ms: number): Promise<void> {
+  async nextChange(clock: Pick<Clock, "sleep">, ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiters.push(resolve);
-    const timer = setTimeout(resolve, ms);
-    await promise;
-    clearTimeout(timer);
+    const timer = new AbortController();
+    await Promise.race([promise, clock.sleep(ms, timer.signal).catch(() => undefined)]);
+    timer.abort();
   }
 }

@@ -5,12 +5,13 @@ import { errorLine } from "../core/errors.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, liveIncarnations, watchedThreads } from "../store/edges.ts";
-import { boundIntents, markDelivered } from "../store/intents.ts";
+import { boundIntents } from "../store/intents.ts";
 import { closeOrphanedAttributions, liveAttributions } from "../store/ops.ts";
 import { Boundary } from "./boundary.ts";
-import { Deliver, refreshMarker } from "./deliver.ts";
+import { Deliver, forgetHeld, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { Inbox } from "./inbox.ts";
+import { changeIntents } from "./moves.ts";
 import { settle, type SettleMode } from "./settle.ts";
 import { Views } from "./views.ts";
 import { Watcher } from "./watcher.ts";
@@ -49,7 +50,11 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     boundaries.set(incarnation, fresh);
     return fresh;
   };
-  const inbox = new Inbox(deps, (incarnation) => boundary(incarnation).changed());
+  const inbox = new Inbox(
+    deps,
+    (incarnation) => boundary(incarnation).changed(),
+    (caller, whose) => forgetHeld(deps, caller, boundary(caller.incarnation), whose),
+  );
 
   const startSettling = (
     caller: HookCaller,
@@ -124,9 +129,8 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       return deliver.hold(caller, token, signal);
     },
     markDelivered(caller, intentId, turn, batch) {
-      return write(deps.db, () =>
-        markDelivered(
-          deps.db,
+      return changeIntents(deps, (changes) =>
+        changes.delivered(
           intentId,
           { incarnation: caller.incarnation, turn, batch },
           deps.clock.now(),

@@ -24,16 +24,11 @@ import {
 } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, noteActivity } from "../store/edges.ts";
-import {
-  acknowledge,
-  bindSoftBatch,
-  rebindSoftBatch,
-  unresolvedIntents,
-  type IntentRow,
-} from "../store/intents.ts";
+import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import { Boundary, type HeldCall } from "./boundary.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
+import { changeIntents, fileEffect } from "./moves.ts";
 import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
 
 type PreTool = Extract<HarnessEvent, { type: "PreTool" }>;
@@ -82,6 +77,14 @@ export class Deliver {
     const { db, clock } = this.#d.deps;
     const agentId = event.agentId ?? "";
     const first = open.find((c) => c.agentId === agentId);
+    if (agentId === "") {
+      const another = (held: HeldCall): boolean =>
+        held.agentId === "" &&
+        held.promptId !== null &&
+        event.promptId !== null &&
+        held.promptId !== event.promptId;
+      forgetHeld(this.#d.deps, caller, this.#d.boundary(caller.incarnation), another);
+    }
     const otherPrompt =
       agentId === "" &&
       first !== undefined &&
@@ -123,8 +126,8 @@ export class Deliver {
       }
       const decision = decideBoundary(this.#facts(caller, call, open, sessionId));
       if (decision.act !== "acknowledge") return await this.#act(caller, call, decision);
-      write(this.#d.deps.db, () =>
-        acknowledge(this.#d.deps.db, decision.intentId, call.toolUseId, this.#d.deps.clock.now()),
+      changeIntents(this.#d.deps, (changes) =>
+        changes.acknowledged(decision.intentId, call.toolUseId, this.#d.deps.clock.now()),
       );
       refreshMarker(this.#d.deps, caller.threadId);
     }
@@ -182,18 +185,10 @@ export class Deliver {
           this.#d.settle(caller, decision.intentId, call.ordinal, "rebind");
           return this.#hold(caller, call);
         }
-        const bound = unresolvedIntents(db, caller.threadId).some(
-          (i) => i.intentId === decision.intentId && i.barrier !== null,
-        );
         const tuple = { incarnation: caller.incarnation, turn: call.ordinal, batch: call.ordinal };
         ensureMarker(this.#d.deps, caller.threadId, decision.intentId);
-        write(db, () =>
-          (bound ? rebindSoftBatch : bindSoftBatch)(
-            db,
-            decision.intentId,
-            tuple,
-            this.#d.deps.clock.now(),
-          ),
+        changeIntents(this.#d.deps, (changes) =>
+          changes.bound(decision.intentId, tuple, this.#d.deps.clock.now()),
         );
         return this.#denyPayload(caller, call, decision.intentId);
       }
@@ -346,10 +341,23 @@ function adapterOf(deps: CascadeDeps, caller: HookCaller): ReturnType<CascadeDep
   return deps.harness(cascadeThread(deps.db, caller.threadId)!.harness);
 }
 
+/** Their batch is over, so that whoever asked has gone; a hook that is there all the same denies. */
+export function forgetHeld(
+  deps: CascadeDeps,
+  caller: HookCaller,
+  boundary: Boundary,
+  whose: (call: HeldCall) => boolean,
+): void {
+  for (const h of boundary.holds.values())
+    if (whose(h.call)) h.settle(genericDecision(deps, caller, HOLD_TEXT));
+}
+
 /** Written, durably, before the tuple commits: hooks that cannot reach the daemon look at it. */
 export function ensureMarker(deps: CascadeDeps, threadId: string, intentId: string): void {
   const paths = threadPaths(deps.stateDir, deps.repoId, threadId);
-  deps.files.writeDurable(paths.barrier, `${intentId}\n`, 0o600);
+  fileEffect(deps, "marker-written", () =>
+    deps.files.writeDurable(paths.barrier, `${intentId}\n`, 0o600),
+  );
 }
 
 /** Makes the marker what the intents say: the row is the authority, the file its projection. */
@@ -357,6 +365,7 @@ export function refreshMarker(deps: CascadeDeps, threadId: string): void {
   const needing = unresolvedIntents(deps.db, threadId).find((i) =>
     needsMarker(i.state, i.barrier !== null),
   );
-  if (needing !== undefined) ensureMarker(deps, threadId, needing.intentId);
-  else deps.files.removeDurable(threadPaths(deps.stateDir, deps.repoId, threadId).barrier);
+  if (needing !== undefined) return ensureMarker(deps, threadId, needing.intentId);
+  const { barrier } = threadPaths(deps.stateDir, deps.repoId, threadId);
+  fileEffect(deps, "marker-removed", () => deps.files.removeDurable(barrier));
 }

@@ -1,7 +1,7 @@
 /** What the cascade needs from the world, as one plain object. */
+import type { IntentCrashPoint } from "../core/intent.ts";
 import type { SerialQueues } from "../core/serial-queue.ts";
 import type { Clock } from "../ports/clock.ts";
-import type { CrashPoints } from "../ports/crash.ts";
 import type { FsEvents } from "../ports/fs-events.ts";
 import type { Harness, HarnessName } from "../ports/harness.ts";
 import type { Ids } from "../ports/ids.ts";
@@ -42,7 +42,8 @@ export interface CascadeDeps {
   processes: Processes;
   clock: Clock;
   ids: Ids;
-  crash: CrashPoints;
+  /** Points by their names in core/intent.ts. */
+  crash: { at(name: IntentCrashPoint): void };
   log: Log;
   queues: SerialQueues;
   settings: CascadeSettings;

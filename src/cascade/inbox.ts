@@ -20,18 +20,27 @@ import { acknowledgeAttention } from "../store/attention.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, incarnation, noteActivity } from "../store/edges.ts";
 import { nameStorageError } from "../store/errors.ts";
-import { completeBatch, setIntentState, unresolvedIntents } from "../store/intents.ts";
+import { unresolvedIntents } from "../store/intents.ts";
+import type { HeldCall } from "./boundary.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
+import { changeIntents, type IntentChanges } from "./moves.ts";
 
 type BatchClosed = Extract<HarnessEvent, { type: "BatchClosed" }>;
 
 export class Inbox {
   readonly #deps: CascadeDeps;
   readonly #changed: (incarnation: string) => void;
+  readonly #over: (caller: HookCaller, whose: (call: HeldCall) => boolean) => void;
 
-  constructor(deps: CascadeDeps, changed: (incarnation: string) => void) {
+  /** `over`: nobody waits for an answer to these calls any more. */
+  constructor(
+    deps: CascadeDeps,
+    changed: (incarnation: string) => void,
+    over: (caller: HookCaller, whose: (call: HeldCall) => boolean) => void,
+  ) {
     this.#deps = deps;
     this.#changed = changed;
+    this.#over = over;
   }
 
   /** One event that arrived by RPC, after everything that was spooled before it. */
@@ -123,6 +132,7 @@ export class Inbox {
   /** A batch that ends without its closing event is over, but not complete. */
   #endOpen(caller: HookCaller, whose: (agentId: string) => boolean): void {
     const { db, clock } = this.#deps;
+    this.#over(caller, (call) => whose(call.agentId));
     const batches = new Map(
       openCalls(db, caller.incarnation).map((c) => [`${c.agentId}\n${c.ordinal}`, c]),
     );
@@ -139,9 +149,10 @@ export class Inbox {
     const { db, clock } = this.#deps;
     const agentId = event.agentId ?? "";
     const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
+    const listed = new Set(event.calls.map((c) => c.toolUseId));
+    this.#over(caller, (call) => call.agentId === agentId && listed.has(call.toolUseId));
     const first = open[0];
     if (first === undefined) return; // duplicate, or a batch whose every call was refused before hooks
-    const listed = new Set(event.calls.map((c) => c.toolUseId));
     // A call that passed while nobody could be asked has an invented id until its batch is over.
     const admitted = open.map((c) => c.toolUseId).filter((id) => !id.startsWith("passed:"));
     const stale =
@@ -158,13 +169,12 @@ export class Inbox {
     const bound = agentId === "" ? this.#boundTo(caller, first.ordinal) : null;
     const verdict =
       bound === null ? null : this.#receipt(caller, first.ordinal, bound.payload, event);
-    write(db, () => {
+    changeIntents(this.#deps, (changes) => {
       closeBatch(db, caller.incarnation, agentId, first.ordinal, "closed", clock.now());
       if (bound === null || verdict === null) return;
-      if (verdict === "tool-ran") this.#toolRan(caller, bound.intentId, event);
+      if (verdict === "tool-ran") this.#toolRan(changes, caller, bound.intentId, event);
       else {
-        completeBatch(
-          db,
+        changes.batchCompleted(
           bound.intentId,
           { incarnation: caller.incarnation, batch: first.ordinal },
           { judged: verdict, evidence: { listed: [...listed], session: event.sessionId } },
@@ -204,12 +214,12 @@ export class Inbox {
   }
 
   /** The harness ran a tool it was told to refuse: nothing about this workspace can be trusted silently. */
-  #toolRan(caller: HookCaller, intentId: string, event: BatchClosed): void {
+  #toolRan(changes: IntentChanges, caller: HookCaller, intentId: string, event: BatchClosed): void {
     const { db } = this.#deps;
     const intent = unresolvedIntents(db, caller.threadId).find((i) => i.intentId === intentId)!;
     // Where it is not possible the intent is stopped already; a person has to hear of this all the same.
     if (canMoveIntent(intent.state, "RecoveryRequired")) {
-      setIntentState(db, intentId, intent.state, "RecoveryRequired", {
+      changes.moved(intentId, intent.state, "RecoveryRequired", {
         reason: "a blocked tool ran anyway",
         evidence: {
           calls: event.calls.map((c) => ({ id: c.toolUseId, response: c.response.slice(0, 400) })),
@@ -273,15 +283,19 @@ export class Inbox {
       const call = this.#passedCall(caller, files.readText(`${folder}/${name}`), name);
       if (only !== null && !only.has(call.toolUseId)) continue;
       const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === call.agentId);
+      const block = call.agentId === "" ? open.find((c) => c.admission === "Block") : undefined;
+      // The marker was there before its batch was blocked: the hook is about to see it, to refuse and to take the file
+      // back. One that died first refused nothing, and the harness runs no call whose hook failed.
+      if (block !== undefined && only === null) continue;
       const ordinal = open[0]?.ordinal ?? lastOrdinal(db, caller.incarnation, call.agentId) + 1;
       write(db, () =>
         admit(db, {
           ...call,
           incarnation: caller.incarnation,
           ordinal,
-          admission: "PassThrough",
-          intentId: null,
-          answer: null,
+          admission: block === undefined ? "PassThrough" : "Block",
+          intentId: block?.intentId ?? null,
+          answer: block === undefined ? null : "generic",
           now: clock.now(),
         }),
       );

@@ -2,22 +2,18 @@
  * What one operation means for every follows edge. Reads first (gather), then yields plain writes that the caller
  * applies in its own transaction: the watcher for foreign operations, a reconciliation for its own.
  */
+import { workspaceMove } from "../core/ancestry.ts";
+import { edgeStep, edgeTail } from "../core/edge.ts";
+import { KikiError } from "../core/errors.ts";
 import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
-import { isPrepared } from "../core/intent.ts";
+import { assertNever } from "../core/result.ts";
 import { classify, type Classification, type TransitionFacts } from "../core/classify.ts";
 import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
 import { edges, watchedThreads, type CascadeThread, type Edge } from "../store/edges.ts";
-import {
-  addTrigger,
-  coalesce,
-  insertDiverged,
-  insertIntent,
-  newestOfEdge,
-  setIntentState,
-  type IntentRow,
-} from "../store/intents.ts";
+import { addTrigger, newestOfEdge, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
+import type { IntentChanges } from "./moves.ts";
 import type { View } from "./views.ts";
 
 /** One edge's parent head changed, as seen in one operation. */
@@ -39,13 +35,14 @@ export interface Interpretation {
 
 /**
  * Transitions of `op`. `before` are the views of all its parents; an operation with several parents is compared with
- * every one of them and never with a preferred one.
+ * every one of them and never with a preferred one. `forks`: views of the operations where those parents part.
  */
 export function transitionsOf(
   deps: Pick<CascadeDeps, "db">,
   before: readonly View[],
   after: View,
   skip: (edge: Edge) => boolean = () => false,
+  forks: readonly View[] = [],
 ): Transition[] {
   const threads = new Map(watchedThreads(deps.db).map((t) => [t.threadId, t]));
   const found: Transition[] = [];
@@ -54,33 +51,24 @@ export function transitionsOf(
     const parent = threads.get(edge.parent);
     if (child === undefined || parent === undefined || skip(edge)) continue;
     const now = after.get(parent.workspaceName) ?? null;
-    const was = before.map((view) => view.get(parent.workspaceName) ?? null);
-    if (was.length > 0 && was.every((w) => (w?.commitId ?? null) === (now?.commitId ?? null)))
-      continue;
-    const incoherent =
-      was.length > 1 &&
-      now !== null &&
-      (now.divergent || !was.some((w) => w !== null && w.changeId === now.changeId));
+    const at = (view: View): WorkspaceView | null => view.get(parent.workspaceName) ?? null;
+    const move = workspaceMove(before.map(at), now, forks.map(at));
+    if (move.kind === "unchanged") continue;
     found.push({
       edge,
       child,
       parent,
       after: now,
       childAfter: after.get(child.workspaceName) ?? null,
-      incoherent,
+      incoherent: move.kind === "IncoherentViews",
     });
   }
   return found;
 }
 
-/** Where the edge's next transition starts: the pending intent's own start if it may still absorb, else its end. */
 function startOf(db: CascadeDeps["db"], edge: Edge): { tail: CommitId; open: IntentRow | null } {
-  const newest = newestOfEdge(db, edge.child, edge.parent);
-  if (newest === null) return { tail: edge.lastSynchronized, open: null };
-  if (newest.state === "Detected") return { tail: newest.fromBase, open: newest };
-  // Once materialised, the edge itself says what the child stands on; it may be later than what the intent pinned.
-  if (isPrepared(newest.state)) return { tail: edge.lastSynchronized, open: newest };
-  return { tail: newest.toBase, open: newest };
+  const open = newestOfEdge(db, edge.child, edge.parent);
+  return { tail: edgeTail(open, edge.lastSynchronized), open };
 }
 
 /** Reads jj for every transition; no writes. */
@@ -92,19 +80,33 @@ export async function interpret(
   const out: Interpretation = { op, edges: [] };
   for (const transition of transitions) {
     const { tail } = startOf(deps.db, transition.edge);
-    const decided: Classification = transition.incoherent
-      ? { kind: "TopologyDiverged", reason: "IncoherentViews" }
-      : classify(
-          await transitionFacts(deps.jj, op, {
-            fromBase: tail,
-            standsOn: transition.edge.lastSynchronized,
-            parent: transition.after,
-            child: transition.childAfter,
-          }),
-        );
+    const decided = await decide(deps.jj, op, transition, tail);
+    if (decided === null) continue;
     out.edges.push({ transition, tail, decided });
   }
   return out;
+}
+
+/**
+ * null: the edge starts from a commit that came after `op`. A reconciliation brought the child there and a crash left
+ * `op` unread; what the parent did in it is behind the edge already, and jj knows no such commit in its view.
+ */
+async function decide(
+  jj: JjRepo,
+  op: OpId,
+  transition: Transition,
+  tail: CommitId,
+): Promise<Classification | null> {
+  if (transition.incoherent) return { kind: "TopologyDiverged", reason: "IncoherentViews" };
+  const { edge, after: parent, childAfter: child } = transition;
+  const asked = { fromBase: tail, standsOn: edge.lastSynchronized, parent, child };
+  try {
+    return classify(await transitionFacts(jj, op, asked));
+  } catch (error) {
+    const unknown = error instanceof KikiError && error.code === "jj-revset";
+    if (!unknown || (await jj.existing(op, [tail])).length > 0) throw error;
+    return null;
+  }
 }
 
 /** Ancestry facts of one edge in the view of one operation. */
@@ -171,91 +173,83 @@ export async function standingBase(
 export class EdgeMoved extends Error {}
 
 /** Applies an interpretation. Synchronous: runs inside the caller's transaction. Idempotent per operation. */
-export function applyInterpretation(deps: CascadeDeps, interpretation: Interpretation): void {
-  for (const item of interpretation.edges) applyEdge(deps, interpretation.op, item);
+export function applyInterpretation(
+  deps: CascadeDeps,
+  changes: IntentChanges,
+  interpretation: Interpretation,
+): void {
+  for (const item of interpretation.edges) applyEdge(deps, changes, interpretation.op, item);
 }
 
-function applyEdge(deps: CascadeDeps, op: OpId, item: Interpretation["edges"][number]): void {
+function applyEdge(
+  deps: CascadeDeps,
+  changes: IntentChanges,
+  op: OpId,
+  item: Interpretation["edges"][number],
+): void {
   const { db } = deps;
   const { edge, child, parent } = item.transition;
   const { tail, open } = startOf(db, edge);
   // The tail moved between reading and writing (a boundary was reached meanwhile): the caller reads anew.
   if (tail !== item.tail) throw new EdgeMoved();
-  const decided = coveredOr(item.decided, edge);
   const toBase = item.transition.after?.commitId ?? tail;
-  if (open !== null && open.state === "TopologyDiverged") {
-    // Later transitions of a diverged edge wait with it; they are its triggers until a person repairs the edge.
-    addTrigger(db, { intentId: open.intentId, op, from: tail, to: toBase });
-    return;
-  }
-  switch (decided.kind) {
-    case "AlreadyAligned":
-      if (open !== null && open.state === "Detected") {
-        addTrigger(db, { intentId: open.intentId, op, from: tail, to: toBase });
-        setIntentState(db, open.intentId, "Detected", "Superseded", {
-          reason: "the child already stands on it",
-        });
-      }
+  const step = edgeStep(open, edge.lastSynchronized, item.decided);
+  const intentId = open?.intentId ?? "";
+  const trigger = (id: string): void =>
+    addTrigger(db, { intentId: id, op, from: tail, to: toBase });
+  const fresh = {
+    threadId: edge.child,
+    parentThreadId: edge.parent,
+    fromBase: tail,
+    toBase,
+    op,
+    now: deps.clock.now(),
+  };
+  const evidence = {
+    op,
+    parentAfter: item.transition.after?.commitId ?? null,
+    childAfter: item.transition.childAfter?.commitId ?? null,
+  };
+  switch (step.step) {
+    case "nothing":
       return;
-    case "NativeRewrite":
-    case "ParentAdvance": {
-      let intentId: string;
-      if (open !== null && open.state === "Detected") {
-        intentId = open.intentId;
-        if (open.toBase === decided.toBase) return; // replay
-        coalesce(db, intentId, { kind: decided.kind, toBase: decided.toBase });
-      } else {
-        intentId = deps.ids.uuid();
-        insertIntent(db, {
-          intentId,
-          threadId: edge.child,
-          parentThreadId: edge.parent,
-          kind: decided.kind,
-          fromBase: tail,
-          toBase: decided.toBase,
-          op,
-          now: deps.clock.now(),
-        });
-      }
-      addTrigger(db, { intentId, op, from: tail, to: decided.toBase });
+    case "wait":
+      trigger(intentId);
+      return;
+    case "insert": {
+      const id = deps.ids.uuid();
+      changes.detected({ ...fresh, intentId: id, kind: step.kind });
+      trigger(id);
       return;
     }
-    case "TopologyDiverged": {
-      const evidence = {
-        op,
-        parentAfter: item.transition.after?.commitId ?? null,
-        childAfter: item.transition.childAfter?.commitId ?? null,
-      };
-      if (open !== null && open.state === "Detected") {
-        addTrigger(db, { intentId: open.intentId, op, from: tail, to: toBase });
-        setIntentState(db, open.intentId, "Detected", "TopologyDiverged", {
-          reason: decided.reason,
-          evidence,
-        });
-      } else {
-        const intentId = deps.ids.uuid();
-        insertDiverged(db, {
-          intentId,
-          threadId: edge.child,
-          parentThreadId: edge.parent,
-          fromBase: tail,
-          toBase,
-          op,
-          reason: decided.reason,
-          evidence,
-          now: deps.clock.now(),
-        });
-        addTrigger(db, { intentId, op, from: tail, to: toBase });
-      }
-      raiseDiverged(deps, child.threadId, parent.name, decided.reason, op);
+    case "coalesce":
+      changes.coalesced(intentId, { kind: step.kind, toBase: step.toBase });
+      trigger(intentId);
+      return;
+    case "supersede":
+      trigger(intentId);
+      changes.moved(intentId, "Detected", "Superseded", {
+        reason: "the child already stands on it",
+      });
+      return;
+    case "diverge":
+      trigger(intentId);
+      changes.moved(intentId, "Detected", "TopologyDiverged", {
+        reason: step.reason,
+        evidence,
+      });
+      raiseDiverged(deps, child.threadId, parent.name, step.reason, op);
+      return;
+    case "insert-diverged": {
+      const id = deps.ids.uuid();
+      changes.foundDiverged({ ...fresh, intentId: id, reason: step.reason, evidence });
+      trigger(id);
+      raiseDiverged(deps, child.threadId, parent.name, step.reason, op);
+      return;
     }
+    default:
+      assertNever(step, "edge step");
   }
-}
-
-/** An earlier intent's reconciliation already went this far: nothing is left to do or to tell. */
-function coveredOr(decided: Classification, edge: Edge): Classification {
-  const moves = decided.kind === "NativeRewrite" || decided.kind === "ParentAdvance";
-  return moves && decided.toBase === edge.lastSynchronized ? { kind: "AlreadyAligned" } : decided;
 }
 
 function raiseDiverged(

@@ -7,13 +7,13 @@ import { classify, type Classification } from "../core/classify.ts";
 import type { CommitId, IntentId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import type { JjRepo, WorkspaceProbe } from "../ports/jj.ts";
-import { write } from "../store/db.ts";
 import { cascadeThread, edges } from "../store/edges.ts";
-import { intentById, savePlan, setIntentState } from "../store/intents.ts";
+import { intentById } from "../store/intents.ts";
 import { attribute } from "../store/ops.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { ownedStack, stagedFits } from "./chain.ts";
 import { transitionFacts } from "./interpret.ts";
+import { changeIntents, jjEffect } from "./moves.ts";
 import { recordOthers, recordResult } from "./record.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
 import { Moved, needsRecovery, Stop, type ReconcileOutcome } from "./stop.ts";
@@ -80,9 +80,9 @@ async function recordStop(scene: Scene, stop: Stop): Promise<void> {
   // `not-now` stays Reconciling with its plan: the same function runs again, and its handler still owes the record.
   if (outcome.outcome === "not-now" || outcome.outcome === "materialized") return;
   const heads = await scene.jj.heads();
-  await recordOthers(scene, heads.length === 1 ? heads[0]! : null, () => {
+  await recordOthers(scene, heads.length === 1 ? heads[0]! : null, (changes) => {
     if (outcome.outcome === "topology-diverged") {
-      setIntentState(deps.db, intent.intentId, "Reconciling", "TopologyDiverged", {
+      changes.moved(intent.intentId, "Reconciling", "TopologyDiverged", {
         reason: outcome.reason,
       });
       deps.raiseAttention({
@@ -94,7 +94,7 @@ async function recordStop(scene: Scene, stop: Stop): Promise<void> {
       });
       return;
     }
-    setIntentState(deps.db, intent.intentId, "Reconciling", "RecoveryRequired", {
+    changes.moved(intent.intentId, "Reconciling", "RecoveryRequired", {
       reason: outcome.reason,
       evidence: stop.recovery!.evidence,
       bundle: stop.recovery!.folder,
@@ -181,7 +181,7 @@ async function planFrom(
 
 function persistPlan(scene: Scene, fingerprint: string): void {
   const { deps, intent, plan } = scene;
-  write(deps.db, () => savePlan(deps.db, intent.intentId, plan, fingerprint));
+  changeIntents(deps, (changes) => changes.planned(intent.intentId, plan, fingerprint));
 }
 
 /** A token is durable, and part of the plan, before the command that carries it runs. */
@@ -189,14 +189,14 @@ function newToken(scene: Scene, fingerprint: string): string {
   const { deps, intent, plan } = scene;
   const token = deps.ids.uuid();
   plan.tokens.push(token);
-  write(deps.db, () => {
+  changeIntents(deps, (changes) => {
     attribute(deps.db, {
       token,
       handler: "reconcile",
       ownerId: intent.intentId,
       now: deps.clock.now(),
     });
-    savePlan(deps.db, intent.intentId, plan, fingerprint);
+    changes.planned(intent.intentId, plan, fingerprint);
   });
   return token;
 }
@@ -220,7 +220,10 @@ async function settleWorkspace(
   }
   if (probe.state === "FreshDirty" && decided.kind === "ParentAdvance") {
     // The ordinary mid-turn state of an agent that never runs jj: record its edits, as an operation of kiki's.
-    await scene.jj.snapshot(scene.child.workspacePath, newToken(scene, probe.fingerprint));
+    const token = newToken(scene, probe.fingerprint);
+    await jjEffect(scene.deps, "snapshot", () =>
+      scene.jj.snapshot(scene.child.workspacePath, token),
+    );
     adopted = true;
     probe = await probeNow(scene, await pinHead(scene));
   }
@@ -263,9 +266,9 @@ async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
       await needsRecovery(scene, again, "files changed right before the update");
     throw new Moved("the workspace moved right before the update");
   }
-  scene.deps.crash.at("intent.update-stale.before");
-  await scene.jj.updateStale(scene.child.workspacePath, token);
-  scene.deps.crash.at("intent.update-stale.effected");
+  await jjEffect(scene.deps, "update-stale", () =>
+    scene.jj.updateStale(scene.child.workspacePath, token),
+  );
 }
 
 /**
@@ -296,7 +299,9 @@ async function advance(
   if (probe.state !== "FreshClean")
     await needsRecovery(scene, probe, `the workspace became ${probe.state}`);
   const token = newToken(scene, probe.fingerprint);
-  const staged = await jj.stageRebase({ at: op, chain: scene.plan.chain, onto: toBase, token });
+  const staged = await jjEffect(scene.deps, "stage", () =>
+    jj.stageRebase({ at: op, chain: scene.plan.chain, onto: toBase, token }),
+  );
   scene.plan.stagedOp = staged.id;
   persistPlan(scene, probe.fingerprint);
   if (!(await stagedFits(scene, staged.id, toBase, owned.value))) {
@@ -304,9 +309,7 @@ async function advance(
   }
   const now = await jj.heads();
   if (now.length !== 1 || now[0] !== op) throw new Moved("another operation landed first");
-  scene.deps.crash.at("intent.integrate.before");
-  await jj.integrate(staged.id, token);
-  scene.deps.crash.at("intent.integrate.effected");
+  await jjEffect(scene.deps, "integrate", () => jj.integrate(staged.id, token));
   await verifyIntegrated(scene, staged.id, probe);
   return await afterAdvance(scene, adoptedEdits);
 }

@@ -5,11 +5,12 @@
 import type { OpId } from "../core/ids.ts";
 import { KIKI_HEADER } from "../core/generic-deny.ts";
 import { composePayload, type PayloadFacts } from "../core/payload.ts";
-import { write, type Db } from "../store/db.ts";
+import type { Db } from "../store/db.ts";
 import { setHead, synchronize } from "../store/edges.ts";
-import { materialize, setIntentState, unresolvedIntents } from "../store/intents.ts";
+import { unresolvedIntents } from "../store/intents.ts";
 import { closeAttribution, frontier, isProcessed } from "../store/ops.ts";
 import { applyInterpretation, EdgeMoved, interpret, transitionsOf } from "./interpret.ts";
+import { changeIntents, type IntentChanges } from "./moves.ts";
 import type { ReconcileResult, Scene } from "./scene.ts";
 
 /** Revisions of the parent that are named in a payload. */
@@ -39,19 +40,20 @@ export async function recordResult(scene: Scene, result: ReconcileResult): Promi
 export async function recordOthers(
   scene: Scene,
   op: OpId | null,
-  extra: () => void,
+  extra: (changes: IntentChanges) => void,
 ): Promise<void> {
   const { deps, child, plan } = scene;
   for (let attempt = 1; ; attempt += 1) {
     try {
       await deps.queues.run(`ops:${deps.repoId}`, async () => {
-        const after = op === null || plan.startOp === "" ? null : await scene.views.at(op);
+        const now = op === null ? null : newestRead(deps.db, op);
+        const after = now === null || plan.startOp === "" ? null : await scene.views.at(now);
         const meaning =
           after === null
             ? null
             : await interpret(
                 deps,
-                op!,
+                now!,
                 transitionsOf(
                   deps,
                   [await scene.views.at(plan.startOp)],
@@ -59,18 +61,18 @@ export async function recordOthers(
                   (e) => e.child === child.threadId,
                 ),
               );
-        write(deps.db, () => {
-          if (meaning !== null) applyInterpretation(deps, meaning);
+        changeIntents(deps, (changes) => {
+          if (meaning !== null) applyInterpretation(deps, changes, meaning);
           const head = after?.get(child.workspaceName);
           if (head !== undefined) {
             setHead(deps.db, child.threadId, {
               commit: head.commitId,
               change: head.changeId,
-              op: op!,
+              op: now!,
             });
           }
           for (const token of plan.tokens) closeAttribution(deps.db, token);
-          extra();
+          extra(changes);
         });
       });
       return;
@@ -87,16 +89,15 @@ async function recordOnce(
   payload: string,
 ): Promise<void> {
   const { deps, intent, child, parent, plan } = scene;
-  // Operations that landed since were interpreted already: what is cached about heads must not go back.
   const now = newestRead(deps.db, result.op);
   const [before, after] = [await scene.views.at(plan.startOp), await scene.views.at(now)];
   const head = after.get(child.workspaceName) ?? result.head;
   // Other edges: what our own operations did to them is ours to record; the watcher leaves our tokens alone.
   const others = transitionsOf(deps, [before], after, (e) => e.child === child.threadId);
   const meaning = await interpret(deps, now, others);
-  write(deps.db, () => {
+  changeIntents(deps, (changes) => {
     const { db } = deps;
-    materialize(db, intent.intentId, {
+    changes.materialized(intent.intentId, {
       resultCommit: result.head.commitId,
       payload,
       payloadSha256: deps.sha256(payload),
@@ -120,17 +121,20 @@ async function recordOnce(
       )
         continue;
       if (later.toBase !== result.toBase) continue; // not covered: its own boundary
-      setIntentState(db, later.intentId, "Detected", "Superseded", {
+      changes.moved(later.intentId, "Detected", "Superseded", {
         reason: "covered by the earlier intent's reconciliation",
         supersededBy: intent.intentId,
       });
     }
-    applyInterpretation(deps, meaning);
+    applyInterpretation(deps, changes, meaning);
     for (const token of plan.tokens) closeAttribution(db, token);
   });
 }
 
-/** The frontier where the watcher is past `op` already, else `op`. */
+/**
+ * The frontier where the watcher is past `op` already, else `op`: what landed since was interpreted, and what is cached
+ * about heads must not go back.
+ */
 function newestRead(db: Db, op: OpId): OpId {
   const [only, ...others] = frontier(db);
   return only !== undefined && others.length === 0 && isProcessed(db, op) ? only : op;

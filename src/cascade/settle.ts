@@ -5,13 +5,14 @@
  */
 import { errorLine } from "../core/errors.ts";
 import type { OpId } from "../core/ids.ts";
-import { admit, openCalls, setAnswer } from "../store/admissions.ts";
+import { admit, isOver, openCalls, setAnswer } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
-import { bindSoftBatch, intentById, rebindSoftBatch } from "../store/intents.ts";
+import { intentById } from "../store/intents.ts";
 import type { Boundary, Hold, Settling } from "./boundary.ts";
 import { ensureMarker, genericDecision, payloadDecision, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
+import { changeIntents } from "./moves.ts";
 import { reconcile } from "./reconcile.ts";
 import { blockText, HOLD_TEXT } from "./texts.ts";
 import type { Views } from "./views.ts";
@@ -50,12 +51,19 @@ export async function settle(s: SettleInput): Promise<void> {
     }
   } finally {
     // Only when nothing could be recorded: a call that waits for an answer nobody owes would wait for its limit.
-    if (s.boundary.settling === s.settling) {
-      for (const h of s.boundary.holds.values())
-        h.settle(genericDecision(s.deps, s.caller, HOLD_TEXT));
-      s.boundary.end(s.settling);
-    }
+    if (s.boundary.settling === s.settling) answerByItself(s);
   }
+}
+
+/** A refusal is composed from the database, which may be what failed: the hook's own limit is then the answer. */
+function answerByItself(s: SettleInput): void {
+  try {
+    for (const h of s.boundary.holds.values())
+      h.settle(genericDecision(s.deps, s.caller, HOLD_TEXT));
+  } catch (error) {
+    s.deps.log.error(`held calls of thread ${s.caller.threadId} could not be answered`, error);
+  }
+  s.boundary.end(s.settling);
 }
 
 /** Loud. What is bound, or may be, stays blocked; what was never bound goes on as if nothing had been ready. */
@@ -88,6 +96,11 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
     if (s.mode === "bind") refreshMarker(s.deps, s.caller.threadId);
     return giveUp(s, "a call passed while the barrier was being set");
   }
+  // Their hooks died, and the harness went on without them: nobody waits at this boundary any more.
+  if (!stillHeld(s)) {
+    if (s.mode === "bind") refreshMarker(s.deps, s.caller.threadId);
+    return giveUp(s, "its batch ended first");
+  }
   commitBinding(s);
   return true;
 }
@@ -110,8 +123,20 @@ async function quiet(s: SettleInput): Promise<boolean> {
     if (s.inbox.passedUnresolved(s.caller)) return false;
     if (unconfirmed.length === 0 && !flying) return true;
     if (clock.monotonic() > drainDeadline) return false;
-    await s.boundary.nextChange(RECHECK_MS);
+    await s.boundary.nextChange(clock, RECHECK_MS);
   }
+}
+
+/** Calls of batches that are over are nobody's; the batch to be bound must not be one of them. */
+function stillHeld(s: SettleInput): boolean {
+  for (const h of s.boundary.holds.values())
+    if (overBy(s, h)) h.settle(genericDecision(s.deps, s.caller, HOLD_TEXT));
+  const { holds } = s.boundary;
+  return holds.size > 0 && !isOver(s.deps.db, s.caller.incarnation, "", s.ordinal);
+}
+
+function overBy(s: SettleInput, h: Hold): boolean {
+  return isOver(s.deps.db, s.caller.incarnation, h.call.agentId, h.call.ordinal);
 }
 
 /** Nothing was mutated: the batch is let through, durably, before any of its calls is released. */
@@ -138,6 +163,8 @@ function giveUp(s: SettleInput, why: string | null): boolean {
 /** The batch is a passed one, durably, before any of its calls is released. */
 function release(s: SettleInput): void {
   const { db, clock } = s.deps;
+  for (const h of s.boundary.holds.values())
+    if (overBy(s, h)) h.settle(genericDecision(s.deps, s.caller, HOLD_TEXT));
   const holds = [...s.boundary.holds.values()];
   write(db, () => {
     for (const h of holds) {
@@ -157,21 +184,18 @@ function release(s: SettleInput): void {
 
 /** The full tuple and the blocked calls in one transaction, before the first mutation. */
 function commitBinding(s: SettleInput): void {
-  const { db, clock } = s.deps;
   const tuple = { incarnation: s.caller.incarnation, turn: s.ordinal, batch: s.ordinal };
   // From here an error leaves it open whether the decision is durable: nothing is released any more.
   s.settling.open = false;
-  s.deps.crash.at("intent.bind.before");
-  write(db, () => {
-    const alreadyBound = intentById(db, s.intentId)?.barrier !== null;
-    (alreadyBound ? rebindSoftBatch : bindSoftBatch)(db, s.intentId, tuple, clock.now());
+  changeIntents(s.deps, (changes) => {
+    changes.bound(s.intentId, tuple, s.deps.clock.now());
     for (const h of s.boundary.holds.values()) blockHeld(s, h, null);
   });
   s.boundary.unbindable = 0;
-  s.deps.crash.at("intent.bind.completed");
 }
 
 function blockHeld(s: SettleInput, h: Hold, answer: "payload" | "generic" | null): void {
+  if (overBy(s, h)) return; // refused all the same; its batch has its rows
   admit(s.deps.db, {
     ...h.call,
     incarnation: s.caller.incarnation,
@@ -196,7 +220,6 @@ async function reconcileAndAnswer(s: SettleInput): Promise<void> {
       return answerAll(s, HOLD_TEXT);
     }
   }
-  s.deps.crash.at("intent.materialized.completed");
   const { db } = s.deps;
   for (const h of s.boundary.holds.values()) {
     write(db, () => {

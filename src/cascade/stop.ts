@@ -2,6 +2,7 @@
 import { recoveryBundle } from "../core/paths.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
 import { saveBundle } from "./bundle.ts";
+import { fileEffect } from "./moves.ts";
 import type { Scene } from "./scene.ts";
 
 export type ReconcileOutcome =
@@ -45,7 +46,9 @@ export async function needsRecovery(
 ): Promise<never> {
   const { deps, intent, child } = scene;
   const folder = recoveryBundle(deps.stateDir, deps.repoId, intent.intentId);
-  const inventory = saveBundle(deps, { folder, child, probe, plan: scene.plan });
+  const inventory = fileEffect(deps, "bundle", () =>
+    saveBundle(deps, { folder, child, probe, plan: scene.plan }),
+  );
   const [op] = await scene.jj.heads();
   const change = (await scene.views.at(op!)).get(child.workspaceName)?.changeId;
   // Every visible copy of the child's change: an edit that left the files is in one of them.

@@ -16,6 +16,8 @@ export function blockText(reason: BlockReason): string {
       return `${KIKI_HEADER} ${DID_NOT_RUN} kiki could not deliver what changed under you and waits for a person; stop and say so.`;
     case "batch-not-complete":
     case "second-contrary-receipt":
+    case "receipt-unreadable":
+    case "startup-not-echoed":
     case "no-rule-matches":
       return `${KIKI_HEADER} ${DID_NOT_RUN} kiki cannot prove what you were told about changed files and needs this agent restarted; stop and say so.`;
   }

@@ -2,6 +2,8 @@
  * Watching jj operations: a DAG with possibly several heads, read completely and interpreted parents first. All work
  * of one repository runs on one queue, so a refresh never interleaves with another.
  */
+import { changedHeads, forkPoints, nextFrontier, openParents } from "../core/ancestry.ts";
+import { attributedTo, interpreter, type Attributions } from "../core/attribution.ts";
 import type { OpId } from "../core/ids.ts";
 import { isAncestorOp, topologicalOrder, type OpNode } from "../core/op-graph.ts";
 import { ROOT_OP } from "../core/ids.ts";
@@ -10,7 +12,9 @@ import type { JjOperation } from "../ports/jj.ts";
 import { write } from "../store/db.ts";
 import { setCheckpoint, setHead, watchedThreads, type Edge } from "../store/edges.ts";
 import {
+  abandonedReconciliations,
   attributionOf,
+  closeAttribution,
   discoverOp,
   frontier,
   isDiscovered,
@@ -30,6 +34,7 @@ import {
   transitionsOf,
   type Interpretation,
 } from "./interpret.ts";
+import { changeIntents } from "./moves.ts";
 import type { View, Views } from "./views.ts";
 
 /** First read of the operation log; widened until every parent is known. */
@@ -46,14 +51,12 @@ const ONE_HEAD_POLL_MS = 100;
 /** Interpretations of one operation whose edges keep moving before that is an error. */
 const MAX_EDGE_MOVES = 5;
 
-const TOKEN = /kiki\.token=([0-9a-f-]{36})/;
-
 export class Watcher {
   readonly #deps: CascadeDeps;
   readonly #views: Views;
   #stopWatch: (() => Promise<void>) | null = null;
-  #poll: AbortController | null = null;
-  #wake: ReturnType<typeof setTimeout> | null = null;
+  readonly #stopping = new AbortController();
+  #waking = false;
   state: { events: boolean; reason: string | null } = { events: false, reason: "not started" };
 
   constructor(deps: CascadeDeps, views: Views) {
@@ -67,23 +70,25 @@ export class Watcher {
     const armed = await deps.fsEvents.watch(deps.jj.headsFolder, () => this.#woken());
     this.#stopWatch = () => armed.stop();
     this.state = { events: armed.armed, reason: armed.reason ?? null };
-    const poll = new AbortController();
-    this.#poll = poll;
-    void this.#pollLoop(poll.signal);
+    void this.#pollLoop(this.#stopping.signal);
   }
 
   async stop(): Promise<void> {
-    this.#poll?.abort();
-    if (this.#wake !== null) clearTimeout(this.#wake);
+    this.#stopping.abort();
     await this.#stopWatch?.();
   }
 
   #woken(): void {
-    if (this.#wake !== null) return;
-    this.#wake = setTimeout(() => {
-      this.#wake = null;
-      this.#refreshQuietly();
-    }, this.#deps.settings.debounceMs);
+    if (this.#waking) return;
+    this.#waking = true;
+    const { clock, settings } = this.#deps;
+    clock.sleep(settings.debounceMs, this.#stopping.signal).then(
+      () => {
+        this.#waking = false;
+        this.#refreshQuietly();
+      },
+      () => undefined, // stopped
+    );
   }
 
   async #pollLoop(signal: AbortSignal): Promise<void> {
@@ -123,7 +128,10 @@ export class Watcher {
         await this.#adoptBaseline(heads);
         continue;
       }
-      if (same(heads, known) && unprocessedOps(db).length === 0) return heads;
+      if (same(heads, known) && unprocessedOps(db).length === 0) {
+        await this.#adoptAbandoned(heads);
+        return heads;
+      }
       await this.#discover(heads);
       await this.#process(heads);
     }
@@ -144,21 +152,47 @@ export class Watcher {
         this.#deps.log.warn(`edges of ${this.#deps.repoId} not compared: several operation heads`);
         return;
       }
-      const view = await this.#views.at(op);
-      for (let attempt = 1; ; attempt += 1) {
-        const meaning = await interpret(
-          this.#deps,
-          op,
-          transitionsOf(this.#deps, [], view, (edge) => !which(edge)),
-        );
-        try {
-          write(this.#deps.db, () => applyInterpretation(this.#deps, meaning));
-          return;
-        } catch (error) {
-          if (!(error instanceof EdgeMoved) || attempt === MAX_EDGE_MOVES) throw error;
-        }
-      }
+      await this.#compare(op, which, () => undefined);
     });
+  }
+
+  /** Edges as they stand in the view of one operation. `also` runs in the same transaction. */
+  async #compare(op: OpId, which: (edge: Edge) => boolean, also: () => void): Promise<void> {
+    const view = await this.#views.at(op);
+    for (let attempt = 1; ; attempt += 1) {
+      const meaning = await interpret(
+        this.#deps,
+        op,
+        transitionsOf(this.#deps, [], view, (edge) => !which(edge)),
+      );
+      try {
+        changeIntents(this.#deps, (changes) => {
+          applyInterpretation(this.#deps, changes, meaning);
+          also();
+        });
+        return;
+      } catch (error) {
+        if (!(error instanceof EdgeMoved) || attempt === MAX_EDGE_MOVES) throw error;
+      }
+    }
+  }
+
+  /**
+   * A reconciliation that is stopped from elsewhere (its harness ran a refused tool) never records what its operations
+   * did to other edges, and they were read as its own: all edges are compared when it is let go.
+   */
+  async #adoptAbandoned(heads: readonly OpId[]): Promise<void> {
+    const { db } = this.#deps;
+    const [op, ...others] = heads;
+    const tokens = abandonedReconciliations(db);
+    if (tokens.length === 0 || op === undefined || others.length > 0) return;
+    await this.#compare(
+      op,
+      () => true,
+      () => {
+        for (const token of tokens) closeAttribution(db, token);
+      },
+    );
   }
 
   /** Two heads are normal for moments, until the next jj command merges them. Bounded. */
@@ -196,20 +230,24 @@ export class Watcher {
       for (let window = FIRST_WINDOW_OPS; ; window *= 4) {
         const batch = await jj.operations(head, window);
         for (const op of batch) if (!isDiscovered(db, op.id)) found.set(op.id, op);
-        const open = batch.some((op) =>
-          op.parents.some((p) => p !== ROOT_OP && !found.has(p) && !isDiscovered(db, p)),
-        );
-        if (!open || batch.length < window) break;
+        const open = openParents(found, (id) => id === ROOT_OP || isDiscovered(db, id));
+        if (open.length === 0 || batch.length < window) break;
       }
     }
     const now = this.#deps.clock.now();
     write(db, () => {
       for (const op of found.values()) {
-        const token = TOKEN.exec(op.args)?.[1] ?? null;
-        const mine = token !== null && attributionOf(db, token) !== null ? token : null;
-        discoverOp(db, toRow(op, mine), now);
+        discoverOp(db, toRow(op, attributedTo(op, this.#attributions())), now);
       }
     });
+  }
+
+  /** `op`: its token was recorded when it was discovered, whatever its arguments say. */
+  #attributions(op: OpRow | null = null): Attributions {
+    return {
+      isLive: (token) => attributionOf(this.#deps.db, token)?.live ?? null,
+      stagedAs: (id) => (op?.opId === id ? op.token : null),
+    };
   }
 
   /** Interprets what is discovered, parents before children, each operation in one transaction with its evidence. */
@@ -222,13 +260,19 @@ export class Watcher {
     for (const node of topologicalOrder(nodes, new Set())) {
       await this.#processOne(open.get(node.id)!);
     }
-    const latest = heads.length === 1 ? await this.#views.at(heads[0]!) : null;
-    const bookmarks = heads.length === 1 ? await this.#deps.jj.bookmarks(heads[0]!) : [];
-    const moved = await this.#followedBookmarks(heads, bookmarks);
+    // A listing may still show an operation that has a successor: what counts is where the histories end.
+    const ends = nextFrontier(
+      heads,
+      (id) => parentsOf(db, id),
+      (id) => isProcessed(db, id),
+    );
+    const only = ends.length === 1 ? ends[0]! : null;
+    const latest = only === null ? null : await this.#views.at(only);
+    const moved = only === null ? [] : await this.#followedBookmarks(only);
     write(db, () => {
-      replaceFrontier(db, heads);
+      replaceFrontier(db, ends);
       // Where several views disagree no cached head is better than another: they stay until jj's views meet again.
-      if (latest !== null) this.#cacheHeads(heads[0]!, latest);
+      if (latest !== null) this.#cacheHeads(only!, latest);
       for (const m of moved) setCheckpoint(db, m.threadId, m.commit);
     });
   }
@@ -239,12 +283,21 @@ export class Watcher {
     const after = await this.#views.at(op.opId);
     const before: View[] = [];
     for (const parent of op.parents) before.push(await this.#views.at(parent));
+    const forks: View[] = [];
+    if (op.parents.length > 1) {
+      for (const fork of forkPoints(op.parents, (id) => parentsOf(db, id)))
+        forks.push(await this.#views.at(fork));
+    }
     // A live token means its handler owes the interpretation, and records it together with its own result.
-    const handled = op.token !== null && (attributionOf(db, op.token)?.live ?? false);
+    const handled = interpreter({ id: op.opId, args: "" }, this.#attributions(op)) === "handler";
     for (let attempt = 1; ; attempt += 1) {
       const meaning: Interpretation = handled
         ? { op: op.opId, edges: [] }
-        : await interpret(this.#deps, op.opId, transitionsOf(this.#deps, before, after));
+        : await interpret(
+            this.#deps,
+            op.opId,
+            transitionsOf(this.#deps, before, after, () => false, forks),
+          );
       try {
         this.#recordOne(op, before, after, meaning);
         return;
@@ -257,26 +310,16 @@ export class Watcher {
 
   #recordOne(op: OpRow, before: readonly View[], after: View, meaning: Interpretation): void {
     const { db } = this.#deps;
-    write(db, () => {
-      for (const [workspace, head] of after) {
-        if (
-          before.length === 0 ||
-          before.some((v) => v.get(workspace)?.commitId !== head.commitId)
-        ) {
-          recordWorkspaceHead(db, {
-            opId: op.opId,
-            workspace,
-            changeId: head.changeId,
-            commitId: head.commitId,
-          });
-        }
+    changeIntents(this.#deps, (changes) => {
+      for (const { workspace, head } of changedHeads(before, after)) {
+        recordWorkspaceHead(db, {
+          opId: op.opId,
+          workspace,
+          changeId: head?.changeId ?? null,
+          commitId: head?.commitId ?? null,
+        });
       }
-      for (const workspace of new Set(before.flatMap((v) => [...v.keys()]))) {
-        if (!after.has(workspace)) {
-          recordWorkspaceHead(db, { opId: op.opId, workspace, changeId: null, commitId: null });
-        }
-      }
-      applyInterpretation(this.#deps, meaning);
+      applyInterpretation(this.#deps, changes, meaning);
       markProcessed(db, op.opId, this.#deps.clock.now());
     });
   }
@@ -290,11 +333,9 @@ export class Watcher {
   }
 
   /** Bookmarks that jj moved with a recorded rewrite of their commit: same change id, one visible successor. */
-  async #followedBookmarks(
-    heads: readonly OpId[],
-    bookmarks: readonly { name: string; targets: string[] }[],
-  ): Promise<{ threadId: string; commit: string }[]> {
+  async #followedBookmarks(op: OpId): Promise<{ threadId: string; commit: string }[]> {
     const moved: { threadId: string; commit: string }[] = [];
+    const bookmarks = await this.#deps.jj.bookmarks(op);
     const byName = new Map(bookmarks.map((b) => [b.name, b.targets]));
     for (const thread of watchedThreads(this.#deps.db)) {
       const targets = byName.get(thread.bookmark) ?? [];
@@ -302,8 +343,8 @@ export class Watcher {
       if (thread.checkpoint === null || targets.length !== 1 || target === undefined) continue;
       if (target === thread.checkpoint) continue;
       const [old, fresh] = await Promise.all([
-        this.#deps.jj.existing(heads[0]!, [thread.checkpoint]),
-        this.#deps.jj.existing(heads[0]!, [target]),
+        this.#deps.jj.existing(op, [thread.checkpoint]),
+        this.#deps.jj.existing(op, [target]),
       ]);
       if (
         old[0] !== undefined &&

@@ -3,7 +3,7 @@
  * gathers the facts, acts on one decision, records it, and asks again when the decision was `acknowledge`.
  */
 import type { IncarnationId, IntentId } from "./ids.ts";
-import type { IntentState } from "./intent.ts";
+import { isPrepared, type IntentState } from "./intent.ts";
 
 /** A main agent's place: batches of one incarnation are numbered, and the number never restarts. */
 export interface BatchRef {
@@ -12,18 +12,32 @@ export interface BatchRef {
 }
 
 export type Receipt = "matching" | "contrary";
+/** `unreadable`: the record that has to show it could not be read (Codex); it is read again, never guessed. */
+export type ObservedReceipt = Receipt | "unreadable";
 
-/** The bound, unacknowledged intent of the thread. */
+/** The intent that a soft barrier delivers, unacknowledged. */
 export interface ActiveBarrier {
   intentId: IntentId;
   state: IntentState;
   batch: BatchRef;
   completed: boolean;
-  receipt: Receipt | null;
+  receipt: ObservedReceipt | null;
   /** The completing batch belonged to another conversation: the one that calls now never got the payload. */
   sessionChanged?: boolean;
   /** Rebinds so far in this delivery epoch. */
   redeliveries: number;
+}
+
+/** The intent that the first prompt of this incarnation delivers, unacknowledged. */
+export interface ActiveRestart {
+  intentId: IntentId;
+  /** The incarnation that was started for it. */
+  incarnation: IncarnationId;
+  /**
+   * Number of the `UserPrompt` in which that incarnation durably recorded the exact startup id; prompts of an
+   * incarnation are numbered and the number never restarts. null: none yet.
+   */
+  echoedAt: number | null;
 }
 
 export interface BoundaryFacts {
@@ -33,6 +47,10 @@ export interface BoundaryFacts {
   batch: BatchRef;
   admission: "PassThrough" | "Block" | null;
   active: ActiveBarrier | null;
+  /** Excludes `active`: starting a restart clears the soft tuple. */
+  restart?: ActiveRestart | null;
+  /** Number of the prompt the call belongs to; null when the harness does not say. */
+  promptOrdinal?: number | null;
   /** Oldest unresolved intent that is not `active`. */
   next: { intentId: IntentId; state: IntentState; exhausted: boolean } | null;
   /** Blocked main batches that immediately precede this one, without a passed and completed one between. */
@@ -63,11 +81,24 @@ export type BlockReason =
   | "delivery-exhausted"
   | "batch-not-complete"
   | "second-contrary-receipt"
+  | "receipt-unreadable"
+  | "startup-not-echoed"
   | "no-rule-matches";
+
+/** What a block leads to by itself: a person's repair, a hard restart, or nothing but the agent's next call. */
+export const AFTER_BLOCK = {
+  "recovery-required": "pause",
+  "delivery-exhausted": "pause",
+  "batch-not-complete": "restart",
+  "second-contrary-receipt": "restart",
+  "receipt-unreadable": "restart",
+  "startup-not-echoed": "wait",
+  "no-rule-matches": "restart",
+} as const satisfies Record<BlockReason, "pause" | "restart" | "wait">;
 
 /** A busy parent may block at most this many main batches in a row with merely detected work. */
 export const MAX_BLOCKED_BATCHES_IN_A_ROW = 2;
-/** Soft redeliveries before the ladder leaves for `RestartStartup`. */
+/** Soft redeliveries of one epoch before the ladder leaves for `RestartStartup`. */
 export const MAX_SOFT_REDELIVERIES = 1;
 
 export function decideBoundary(f: BoundaryFacts): BoundaryDecision {
@@ -75,56 +106,90 @@ export function decideBoundary(f: BoundaryFacts): BoundaryDecision {
 }
 
 function decideMain(f: BoundaryFacts): BoundaryDecision {
-  const a = f.active;
-  if (a !== null) {
-    if (a.state === "RecoveryRequired") {
-      return { act: "block", intentId: a.intentId, reason: "recovery-required" };
-    }
-    const prepared = a.state === "Materialized" || a.state === "Delivered";
-    if (sameBatch(a.batch, f.batch)) {
-      return { act: prepared ? "deny-payload" : "await-payload", intentId: a.intentId };
-    }
-    if (!a.completed) return { act: "block", intentId: a.intentId, reason: "batch-not-complete" };
-    const later = a.batch.incarnation === f.batch.incarnation && f.batch.ordinal > a.batch.ordinal;
-    if (prepared && a.receipt === "matching" && later && a.sessionChanged !== true)
-      return { act: "acknowledge", intentId: a.intentId };
-    if (a.receipt === "contrary" && a.redeliveries >= MAX_SOFT_REDELIVERIES) {
-      return { act: "block", intentId: a.intentId, reason: "second-contrary-receipt" };
-    }
-    if (prepared || a.state === "Reconciling" || a.state === "Detected") {
-      return { act: "rebind", intentId: a.intentId, needsReconcile: !prepared };
-    }
-    return { act: "block", intentId: a.intentId, reason: "no-rule-matches" };
-  }
+  if (f.restart != null) return decideRestarted(f, f.restart);
+  if (f.active !== null) return decideBound(f, f.active);
   if (f.admission === "PassThrough") return { act: "pass" };
   if (f.admission === "Block") return { act: "stay-blocked" };
   const n = f.next;
   if (n === null) return { act: "pass" };
-  if (n.state === "RecoveryRequired") {
-    return { act: "block", intentId: n.intentId, reason: "recovery-required" };
+  const stopped = mustStayPaused(n);
+  if (stopped !== null) return stopped;
+  switch (n.state) {
+    case "Detected":
+      return f.blockedInARow >= MAX_BLOCKED_BATCHES_IN_A_ROW
+        ? { act: "pass" }
+        : { act: "bind", intentId: n.intentId };
+    // Prepared but unbound (for example adopted after a crash): always ready.
+    case "Materialized":
+    case "Delivered":
+      return { act: "rebind", intentId: n.intentId, needsReconcile: false };
+    // Changes no files: the edge waits for a person, calls do not.
+    case "TopologyDiverged":
+      return { act: "pass" };
+    case "Reconciling":
+    case "RecoveryRequired":
+    case "Acknowledged":
+    case "Superseded":
+      return block(n.intentId, "no-rule-matches");
   }
-  if (n.exhausted) return { act: "block", intentId: n.intentId, reason: "delivery-exhausted" };
-  if (n.state === "Detected") {
-    return f.blockedInARow >= MAX_BLOCKED_BATCHES_IN_A_ROW
-      ? { act: "pass" }
-      : { act: "bind", intentId: n.intentId };
+}
+
+/** Rule 2. */
+function decideRestarted(f: BoundaryFacts, r: ActiveRestart): BoundaryDecision {
+  const prompt = f.promptOrdinal ?? null;
+  const after = r.echoedAt !== null && prompt !== null && prompt >= r.echoedAt;
+  return after && r.incarnation === f.batch.incarnation
+    ? { act: "acknowledge", intentId: r.intentId }
+    : block(r.intentId, "startup-not-echoed");
+}
+
+/** Rules 3 to 5b. */
+function decideBound(f: BoundaryFacts, a: ActiveBarrier): BoundaryDecision {
+  if (a.state === "RecoveryRequired") return block(a.intentId, "recovery-required");
+  const prepared = isPrepared(a.state);
+  if (sameBatch(a.batch, f.batch)) {
+    return { act: prepared ? "deny-payload" : "await-payload", intentId: a.intentId };
   }
-  // Prepared but unbound (for example adopted after a crash): always ready.
-  if (n.state === "Materialized" || n.state === "Delivered") {
-    return { act: "rebind", intentId: n.intentId, needsReconcile: false };
+  if (!a.completed) return block(a.intentId, "batch-not-complete");
+  const sameIncarnation = a.batch.incarnation === f.batch.incarnation;
+  // A complete batch before which a call of its own incarnation arrives: reordered, nothing is provable.
+  if (sameIncarnation && f.batch.ordinal < a.batch.ordinal)
+    return block(a.intentId, "no-rule-matches");
+  if (a.receipt === "unreadable") {
+    // Read again at the next arrival; what waits behind it cannot wait for that.
+    return f.next === null ? { act: "pass" } : block(a.intentId, "receipt-unreadable");
   }
-  return { act: "block", intentId: n.intentId, reason: "no-rule-matches" };
+  const proved = a.receipt === "matching" && sameIncarnation && a.sessionChanged !== true;
+  if (prepared && proved) return { act: "acknowledge", intentId: a.intentId };
+  if (a.redeliveries >= MAX_SOFT_REDELIVERIES) {
+    return block(
+      a.intentId,
+      a.receipt === "contrary" ? "second-contrary-receipt" : "no-rule-matches",
+    );
+  }
+  return prepared || a.state === "Reconciling" || a.state === "Detected"
+    ? { act: "rebind", intentId: a.intentId, needsReconcile: !prepared }
+    : block(a.intentId, "no-rule-matches");
+}
+
+function mustStayPaused(n: NonNullable<BoundaryFacts["next"]>): BoundaryDecision | null {
+  if (n.state === "RecoveryRequired") return block(n.intentId, "recovery-required");
+  return n.exhausted ? block(n.intentId, "delivery-exhausted") : null;
+}
+
+function block(intentId: IntentId, reason: BlockReason): BoundaryDecision {
+  return { act: "block", intentId, reason };
 }
 
 /** Only the main agent binds, completes and acknowledges; others get uncounted copies. */
 function decideSubAgent(f: BoundaryFacts): BoundaryDecision {
+  // Its parent has not shown yet that it was told.
+  if (f.restart != null) return { act: "deny-payload", intentId: f.restart.intentId };
   const a = f.active;
-  if (a === null) return { act: "pass" };
-  if (a.state === "RecoveryRequired") {
-    return { act: "block", intentId: a.intentId, reason: "recovery-required" };
-  }
-  const prepared = a.state === "Materialized" || a.state === "Delivered";
-  if (!prepared) return { act: "await-payload", intentId: a.intentId };
+  // A pause is the whole incarnation's.
+  if (a === null) return (f.next === null ? null : mustStayPaused(f.next)) ?? { act: "pass" };
+  if (a.state === "RecoveryRequired") return block(a.intentId, "recovery-required");
+  if (!isPrepared(a.state)) return { act: "await-payload", intentId: a.intentId };
   if (!a.completed || !f.hasCopy) return { act: "deny-payload", intentId: a.intentId };
   return { act: "pass" };
 }
@@ -161,4 +226,16 @@ export function judgeReceipt(
     else if (!call.generic.some((prefix) => got.startsWith(prefix))) return "tool-ran";
   }
   return matching ? "matching" : "contrary";
+}
+
+/**
+ * The same where the harness's session record is the witness (Codex). `outputs` null: the record could not be read. An
+ * output that is not there yet is not contrary: every blocked call has one before the model's next request.
+ */
+export function judgeRecord(
+  blocked: readonly { toolUseId: string; expected: string; generic: readonly string[] }[],
+  outputs: ReadonlyMap<string, string> | null,
+): ObservedReceipt | "tool-ran" {
+  if (outputs === null || !blocked.some((call) => outputs.has(call.toolUseId))) return "unreadable";
+  return judgeReceipt(blocked, outputs);
 }

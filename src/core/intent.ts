@@ -1,4 +1,5 @@
 /** Sync intents: the durable record of one unit of cascade work (cascade chapter). */
+import { machine, type Next } from "./machine.ts";
 
 export const INTENT_STATES = [
   "Detected",
@@ -38,28 +39,123 @@ export type ProbeState = (typeof PROBE_STATES)[number];
 export const CASCADE_STATUSES = ["in sync", "pending", "conflicted"] as const;
 export type CascadeStatus = (typeof CASCADE_STATUSES)[number];
 
-const TRANSITIONS: Record<IntentState, readonly IntentState[]> = {
-  // Detected → TopologyDiverged: revalidation at the boundary may find that the transition no longer describes
-  // reality; Detected → Superseded: an earlier intent of the edge already covers it.
-  Detected: ["Reconciling", "TopologyDiverged", "Superseded"],
-  Reconciling: ["Materialized", "RecoveryRequired", "TopologyDiverged"],
-  RecoveryRequired: ["Reconciling"],
-  // Materialized → Acknowledged: the same proof repairs a lost MarkDelivered and acknowledges at once.
-  // …→ RecoveryRequired: the receipt shows that a blocked tool ran after all.
-  Materialized: ["Delivered", "Acknowledged", "RecoveryRequired"],
-  Delivered: ["Acknowledged", "RecoveryRequired"],
-  Acknowledged: [],
-  TopologyDiverged: [],
-  Superseded: [],
-};
+/** Why an intent makes a move. Each move of the machine has its reasons, and no move has another. */
+export const INTENT_REASONS = {
+  Detected: {
+    // A boundary of the child, an idle agent with admission closed, or the hard restart's reconciliation.
+    Reconciling: ["bound", "idle", "restart"],
+    // Revalidation may find that the transition no longer describes reality.
+    TopologyDiverged: ["revalidated"],
+    // An earlier intent of the edge covers it, or the parent came back to where the child stands.
+    Superseded: ["covered", "aligned"],
+    // A person's `--discard`: acknowledged without a payload, with the resolution recorded.
+    Acknowledged: ["discarded-transition"],
+  },
+  Reconciling: {
+    Materialized: ["reconciled"],
+    RecoveryRequired: ["unproved-files", "tool-ran"],
+    TopologyDiverged: ["revalidated"],
+  },
+  RecoveryRequired: {
+    Reconciling: ["edits-proved", "person-chose"],
+  },
+  Materialized: {
+    Delivered: ["hook-printed", "restart-ready"],
+    // → Acknowledged: the proof repairs a lost MarkDelivered and acknowledges at once.
+    Acknowledged: ["proved", "discarded-delivery"],
+    RecoveryRequired: ["tool-ran"],
+  },
+  Delivered: {
+    Acknowledged: ["proved", "discarded-delivery"],
+    RecoveryRequired: ["tool-ran"],
+  },
+  // It stays unresolved, and its edge waits, until a person gives the transition up, or repairs the edge with that.
+  TopologyDiverged: { Acknowledged: ["discarded-transition"] },
+  Acknowledged: {},
+  Superseded: {},
+} as const satisfies Record<IntentState, Partial<Record<IntentState, readonly string[]>>>;
+
+type Reasons = typeof INTENT_REASONS;
+type IntentMoves = { [F in IntentState]: readonly (keyof Reasons[F] & IntentState)[] };
+
+/** A transition that cannot be followed at all is recorded as diverged from the start. */
+export const INTENT = machine(
+  "intent",
+  ["Detected", "TopologyDiverged"],
+  Object.fromEntries(
+    INTENT_STATES.map((from) => [from, Object.keys(INTENT_REASONS[from])]),
+  ) as unknown as IntentMoves,
+);
+
+export type NextIntent<F extends IntentState> = Next<IntentMoves, F>;
+export type IntentReason<
+  F extends IntentState,
+  T extends keyof Reasons[F],
+> = Reasons[F][T] extends readonly (infer R extends string)[] ? R : never;
+
+/** A move of the machine by its name, for example `Detected-Reconciling`. */
+export type IntentMove = { [F in IntentState]: `${F}-${NextIntent<F>}` }[IntentState];
+
+/** What is recorded of an intent without a move. */
+export const INTENT_RECORDS = [
+  /** A new one: followed, or one that cannot be followed from the start. */
+  "detected",
+  "found-diverged",
+  "coalesced",
+  /** Exact operations, base, tokens and staged operation of its reconciliation. */
+  "planned",
+  /** The tuple of a prepared intent: one that has none, and the counted one of rule 5b. */
+  "bound-prepared",
+  "rebound",
+  /** The batch's end, with the receipt. */
+  "batch-completed",
+] as const;
+export type IntentRecord = (typeof INTENT_RECORDS)[number];
+
+/** What is done for an intent outside of the database, each with its record before or after it. */
+export const INTENT_EFFECTS = [
+  "marker-written",
+  "marker-removed",
+  "snapshot",
+  "update-stale",
+  "stage",
+  "integrate",
+  "bundle",
+] as const;
+export type IntentEffect = (typeof INTENT_EFFECTS)[number];
+
+/**
+ * Where a daemon may die on an intent's way. `before`: nothing of its transaction, or of the effect, is done;
+ * `completed`: the transaction has committed; `effected`: the effect is done and not recorded.
+ */
+export type IntentCrashPoint =
+  | `intent.${IntentMove | IntentRecord}.${"before" | "completed"}`
+  | `intent.${IntentEffect}.${"before" | "effected"}`;
+
+/** Generated: a move that is added to the machine has its points. */
+export const INTENT_CRASH_POINTS: readonly IntentCrashPoint[] = [
+  ...[...INTENT.all.map(([from, to]) => `${from}-${to}` as IntentMove), ...INTENT_RECORDS].flatMap(
+    (name) => [`intent.${name}.before`, `intent.${name}.completed`] as const,
+  ),
+  ...INTENT_EFFECTS.flatMap(
+    (name) => [`intent.${name}.before`, `intent.${name}.effected`] as const,
+  ),
+];
 
 export function canMoveIntent(from: IntentState, to: IntentState): boolean {
-  return TRANSITIONS[from].includes(to);
+  return INTENT.can(from, to);
 }
 
-/** Throws by name on a move the table does not have. */
-export function moveIntent(from: IntentState, to: IntentState): IntentState {
-  if (!canMoveIntent(from, to)) throw new Error(`illegal intent transition ${from} → ${to}`);
+/** Typed move: an illegal one does not compile; one computed at run time, or for a reason it has not, throws by name. */
+export function moveIntent<F extends IntentState, T extends NextIntent<F>>(
+  from: F,
+  to: T,
+  why?: IntentReason<F, T>,
+): IntentState {
+  INTENT.move(from, to);
+  const reasons = (INTENT_REASONS[from] as Record<string, readonly string[]>)[to]!;
+  if (why !== undefined && !reasons.includes(why))
+    throw new Error(`illegal intent transition ${from} → ${to} because ${String(why)}`);
   return to;
 }
 

@@ -1,6 +1,6 @@
 /** `sync_intents`: the only record of progress of one cascade. */
 import type { ChangeId, CommitId, IncarnationId, IntentId, OpId, ThreadId } from "../core/ids.ts";
-import { moveIntent, type IntentKind, type IntentState } from "../core/intent.ts";
+import { moveIntent, type IntentKind, type IntentState, type NextIntent } from "../core/intent.ts";
 import type { Receipt } from "../core/barrier.ts";
 import type { Db } from "./db.ts";
 
@@ -218,11 +218,11 @@ export function triggersOf(
 }
 
 /** Checked move: the row must still be in `from`, and the table must have the transition. */
-export function setIntentState(
+export function setIntentState<F extends IntentState>(
   db: Db,
   intentId: IntentId,
-  from: IntentState,
-  to: IntentState,
+  from: F,
+  to: NextIntent<F>,
   extra: {
     reason?: string;
     evidence?: unknown;

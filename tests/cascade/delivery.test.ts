@@ -247,11 +247,11 @@ test("busy parent, every boundary has new work → at most two blocked batches i
 });
 
 test.each([
-  ["before the binding", "intent.bind.before"],
-  ["after the binding", "intent.bind.completed"],
+  ["before the binding", "intent.Detected-Reconciling.before"],
+  ["after the binding", "intent.Detected-Reconciling.completed"],
   ["before update-stale", "intent.update-stale.before"],
   ["after update-stale", "intent.update-stale.effected"],
-  ["after materialisation", "intent.materialized.completed"],
+  ["after materialisation", "intent.Reconciling-Materialized.completed"],
 ])("native rewrite, daemon dies %s → after restart the story ends the same", async (_, point) => {
   const f = await family();
   await f.amend("two\n");

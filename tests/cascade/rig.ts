@@ -22,9 +22,10 @@ import { openAttention, raiseAttention } from "../../src/store/attention.ts";
 import { write, type Db } from "../../src/store/db.ts";
 import { intentsOf, type IntentRow } from "../../src/store/intents.ts";
 import { openRepoDb } from "../../src/store/open.ts";
+import { FakeProcesses } from "../fakes/processes.ts";
 import { makeRepo, type TestRepo } from "../support/jj-repo.ts";
 
-const REPO_ID = "11111111-1111-4111-8111-111111111111";
+export const REPO_ID = "11111111-1111-4111-8111-111111111111";
 const DENIED = "PreToolUse:Tool hook error: ";
 
 /** Event objects travel as they are; refusals are wrapped the way Claude Code 2.1.332 wraps them. */
@@ -68,6 +69,8 @@ export async function makeRig(
     colocated?: boolean;
     settings?: Partial<CascadeDeps["settings"]>;
     wrapJj?(jj: JjRepo): JjRepo;
+    /** For agents that speak a harness's own payloads. */
+    harness?: Harness;
   } = {},
 ): Promise<Rig> {
   const repo = await makeRepo({ colocated: options.colocated ?? false });
@@ -90,13 +93,13 @@ export async function makeRig(
       db,
       jj,
       exclusive: (body) => queues.run("jj", () => body(jj)),
-      harness: () => harness,
+      harness: () => options.harness ?? harness,
       files,
       fsEvents: {
         watch: () =>
           Promise.resolve({ armed: false, reason: "test", stop: () => Promise.resolve() }),
       },
-      processes: { identify: () => null, parentOf: () => null, withArgument: () => [] },
+      processes: new FakeProcesses(),
       clock: realClock,
       ids: realIds,
       crash,
@@ -176,7 +179,7 @@ async function makeThread(
       `INSERT INTO threads (thread_id, name, slug, lifecycle, harness, harness_executable, harness_args_json,
          workspace_name, workspace_path, bookmark, tmux_session, owned_stack_base_commit_id, thread_head_commit_id,
          thread_head_change_id, thread_head_op_id, checkpoint_commit_id, created_at)
-       VALUES ($id, $name, $name, 'Active', 'claude-code', '/x/claude', '[]', $workspace, $path, $bookmark, $name,
+       VALUES ($id, $name, $name, 'Creating', 'claude-code', '/x/claude', '[]', $workspace, $path, $bookmark, $name,
          $base, $head, $change, $op, $head, 1)`,
     ).run({
       id: thread.id,
@@ -197,6 +200,9 @@ async function makeThread(
       });
     }
     insertIncarnation(db, thread);
+    db.query("UPDATE threads SET lifecycle = 'Active' WHERE thread_id = $id").run({
+      id: thread.id,
+    });
   });
   return thread;
 }

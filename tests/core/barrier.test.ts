@@ -1,16 +1,20 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { refuted, seeded } from "../support/seed.ts";
 import {
+  AFTER_BLOCK,
   completionOf,
   decideBoundary,
   judgeReceipt,
+  judgeRecord,
   MAX_BLOCKED_BATCHES_IN_A_ROW,
   MAX_SOFT_REDELIVERIES,
   type ActiveBarrier,
+  type ActiveRestart,
   type BoundaryDecision,
   type BoundaryFacts,
 } from "../../src/core/barrier.ts";
-import { INTENT_STATES } from "../../src/core/intent.ts";
+import { INTENT_STATES, type IntentState } from "../../src/core/intent.ts";
 
 const active = (over: Partial<ActiveBarrier> = {}): ActiveBarrier => ({
   intentId: "i1",
@@ -29,6 +33,12 @@ const facts = (over: Partial<BoundaryFacts> = {}): BoundaryFacts => ({
   next: null,
   blockedInARow: 0,
   hasCopy: false,
+  ...over,
+});
+const restarted = (over: Partial<ActiveRestart> = {}): ActiveRestart => ({
+  intentId: "i1",
+  incarnation: "inc",
+  echoedAt: 2,
   ...over,
 });
 const detected = { intentId: "i2", state: "Detected", exhausted: false } as const;
@@ -107,6 +117,66 @@ describe("decideBoundary, main agent", () => {
       { act: "block", intentId: "i2", reason: "delivery-exhausted" },
     ],
     [
+      "session changed after the redelivery → block, not another round",
+      facts({ active: active({ sessionChanged: true, redeliveries: MAX_SOFT_REDELIVERIES }) }),
+      { act: "block", intentId: "i1", reason: "no-rule-matches" },
+    ],
+    [
+      "complete, matching, session changed → redeliver",
+      facts({ active: active({ sessionChanged: true }) }),
+      { act: "rebind", intentId: "i1", needsReconcile: false },
+    ],
+    [
+      "a call of an earlier batch than the bound one → block",
+      facts({ active: active(), batch: { incarnation: "inc", ordinal: 3 } }),
+      { act: "block", intentId: "i1", reason: "no-rule-matches" },
+    ],
+    [
+      "receipt unreadable, nothing else waits → pass, nothing acknowledged",
+      facts({ active: active({ receipt: "unreadable" }) }),
+      { act: "pass" },
+    ],
+    [
+      "receipt unreadable, another delivery waits → block",
+      facts({ active: active({ receipt: "unreadable" }), next: detected }),
+      { act: "block", intentId: "i1", reason: "receipt-unreadable" },
+    ],
+    [
+      "diverged edge → pass",
+      facts({ next: { ...detected, state: "TopologyDiverged" } }),
+      { act: "pass" },
+    ],
+    [
+      "restart, nothing echoed yet → block",
+      facts({ restart: restarted({ echoedAt: null }), promptOrdinal: 1 }),
+      { act: "block", intentId: "i1", reason: "startup-not-echoed" },
+    ],
+    [
+      "restart, a call of the echoed prompt → acknowledge",
+      facts({ restart: restarted(), promptOrdinal: 2 }),
+      { act: "acknowledge", intentId: "i1" },
+    ],
+    [
+      "restart, a call of a later prompt → acknowledge",
+      facts({ restart: restarted(), promptOrdinal: 7 }),
+      { act: "acknowledge", intentId: "i1" },
+    ],
+    [
+      "restart, a call of an earlier prompt → block",
+      facts({ restart: restarted(), promptOrdinal: 1 }),
+      { act: "block", intentId: "i1", reason: "startup-not-echoed" },
+    ],
+    [
+      "restart, the call does not say of which prompt it is → block",
+      facts({ restart: restarted() }),
+      { act: "block", intentId: "i1", reason: "startup-not-echoed" },
+    ],
+    [
+      "restart, a call of another incarnation → block",
+      facts({ restart: restarted({ incarnation: "old" }), promptOrdinal: 7 }),
+      { act: "block", intentId: "i1", reason: "startup-not-echoed" },
+    ],
+    [
       "prepared but unbound → bind to this batch at once",
       facts({ next: { ...detected, state: "Materialized" }, blockedInARow: 5 }),
       { act: "rebind", intentId: "i2", needsReconcile: false },
@@ -131,65 +201,160 @@ describe("decideBoundary, other agents", () => {
     expect(decideBoundary(sub({ active: active(), hasCopy: true }))).toEqual({ act: "pass" }));
 });
 
+describe("decideBoundary, other agents while the main one is paused", () => {
+  for (const [name, next, reason] of [
+    ["recovery", { ...detected, state: "RecoveryRequired" as const }, "recovery-required"],
+    [
+      "exhausted",
+      { ...detected, state: "Materialized" as const, exhausted: true },
+      "delivery-exhausted",
+    ],
+  ] as const) {
+    test(`${name} → block`, () =>
+      expect(decideBoundary(facts({ agentId: "a7", next }))).toEqual({
+        act: "block",
+        intentId: "i2",
+        reason,
+      }));
+  }
+  test("restart not acknowledged → the payload, never a pass", () =>
+    expect(
+      decideBoundary(facts({ agentId: "a7", restart: restarted(), promptOrdinal: 9 })).act,
+    ).toBe("deny-payload"));
+});
+
+test("blocks: every reason → a pause, a restart, or nothing but the next call", () => {
+  expect(Object.entries(AFTER_BLOCK).filter(([, then]) => then !== "restart")).toEqual([
+    ["recovery-required", "pause"],
+    ["delivery-exhausted", "pause"],
+    ["startup-not-echoed", "wait"],
+  ]);
+});
+
+const incarnations = fc.constantFrom("inc", "other");
+const batches = fc.record({
+  incarnation: incarnations,
+  ordinal: fc.integer({ min: 1, max: 6 }),
+});
+const barriers: fc.Arbitrary<ActiveBarrier> = fc.record({
+  intentId: fc.constant("i1"),
+  state: fc.constantFrom<IntentState>(
+    "Reconciling",
+    "Materialized",
+    "Delivered",
+    "RecoveryRequired",
+  ),
+  batch: batches,
+  completed: fc.boolean(),
+  receipt: fc.constantFrom<ActiveBarrier["receipt"]>(null, "matching", "contrary", "unreadable"),
+  sessionChanged: fc.boolean(),
+  redeliveries: fc.integer({ min: 0, max: 3 }),
+});
+const restarts: fc.Arbitrary<ActiveRestart> = fc.record({
+  intentId: fc.constant("i1"),
+  incarnation: incarnations,
+  echoedAt: fc.option(fc.integer({ min: 1, max: 4 })),
+});
+const waiting: fc.Arbitrary<NonNullable<BoundaryFacts["next"]>> = fc.record({
+  intentId: fc.constant("i2"),
+  state: fc.constantFrom(...INTENT_STATES),
+  exhausted: fc.boolean(),
+});
 const anyFacts: fc.Arbitrary<BoundaryFacts> = fc.record({
-  agentId: fc.constantFrom(null, "a7"),
-  batch: fc.record({
-    incarnation: fc.constantFrom("inc", "other"),
-    ordinal: fc.integer({ min: 1, max: 6 }),
-  }),
+  agentId: fc.constantFrom(null, null, "a7"),
+  batch: batches,
   admission: fc.constantFrom(null, "PassThrough" as const, "Block" as const),
-  active: fc.option(
-    fc.record({
-      intentId: fc.constant("i1"),
-      state: fc.constantFrom(
-        "Reconciling" as const,
-        "Materialized" as const,
-        "Delivered" as const,
-        "RecoveryRequired" as const,
-      ),
-      batch: fc.record({
-        incarnation: fc.constantFrom("inc", "other"),
-        ordinal: fc.integer({ min: 1, max: 6 }),
-      }),
-      completed: fc.boolean(),
-      receipt: fc.constantFrom(null, "matching" as const, "contrary" as const),
-      redeliveries: fc.integer({ min: 0, max: 3 }),
-    }),
+  active: fc.option(barriers),
+  restart: fc.oneof(
+    { weight: 3, arbitrary: fc.constant(null) },
+    { weight: 1, arbitrary: restarts },
   ),
-  next: fc.option(
-    fc.record({
-      intentId: fc.constant("i2"),
-      state: fc.constantFrom(...INTENT_STATES),
-      exhausted: fc.boolean(),
-    }),
-  ),
+  promptOrdinal: fc.constantFrom(null, 1, 2, 3, 4),
+  next: fc.option(waiting),
   blockedInARow: fc.integer({ min: 0, max: 5 }),
   hasCopy: fc.boolean(),
 });
 
-test("decideBoundary: any facts → acknowledged only with complete proof, passed only without a barrier", () => {
-  fc.assert(
-    fc.property(anyFacts, (f) => {
-      const d = decideBoundary(f);
-      if (d.act === "acknowledge") {
-        expect(f.agentId).toBeNull();
-        expect(f.active).toMatchObject({
-          intentId: d.intentId,
-          completed: true,
-          receipt: "matching",
-        });
-        expect(f.active!.batch.incarnation).toBe(f.batch.incarnation);
-        expect(f.batch.ordinal).toBeGreaterThan(f.active!.batch.ordinal);
-      }
-      // A durable block is never released to the agent that has to hear of it.
-      if (d.act === "pass" && f.active !== null) {
-        expect(f.agentId).not.toBeNull();
-        expect(f.active.completed && f.hasCopy).toBe(true);
-      }
-      if (d.act === "bind") expect(f.agentId).toBeNull();
-    }),
-    { numRuns: 5000 },
-  );
+type Decide = (f: BoundaryFacts) => BoundaryDecision;
+
+/** What an acknowledgement needs, said as the chapter says it: a receipt, and a call that is provably later. */
+function proved(f: BoundaryFacts): boolean {
+  if (f.agentId !== null) return false;
+  if (f.restart != null) {
+    const { echoedAt, incarnation } = f.restart;
+    if (echoedAt === null || f.promptOrdinal == null) return false;
+    return incarnation === f.batch.incarnation && !(f.promptOrdinal < echoedAt);
+  }
+  const a = f.active;
+  if (a === null || !a.completed || a.receipt !== "matching" || a.sessionChanged === true)
+    return false;
+  if (!["Materialized", "Delivered"].includes(a.state)) return false;
+  return a.batch.incarnation === f.batch.incarnation && !(f.batch.ordinal <= a.batch.ordinal);
+}
+
+const honest = (decide: Decide): fc.IProperty<[BoundaryFacts]> =>
+  fc.property(anyFacts, (f) => {
+    const d = decide(f);
+    expect(d.act === "acknowledge").toBe(proved(f));
+    if (d.act === "acknowledge") expect(d.intentId).toBe("i1");
+    // A durable block is never released to the agent that has to hear of it, but for one that reads its receipt again.
+    if (d.act === "pass" && f.restart != null) throw new Error("passed before the echo");
+    if (d.act === "pass" && f.active !== null) {
+      expect(f.active.completed).toBe(true);
+      if (f.agentId === null) expect([f.active.receipt, f.next]).toEqual(["unreadable", null]);
+      else expect(f.hasCopy).toBe(true);
+    }
+    // Nobody is redelivered to more often than the ladder has rungs.
+    if (d.act === "rebind" && f.active !== null)
+      expect(f.active.redeliveries).toBeLessThan(MAX_SOFT_REDELIVERIES);
+    if (d.act === "bind" || d.act === "rebind") expect(f.agentId).toBeNull();
+  });
+
+test("decideBoundary: any facts → acknowledged exactly with complete proof, passed only without a barrier", () => {
+  fc.assert(honest(decideBoundary), seeded(5000));
+});
+
+describe("decideBoundary, wrong ones", () => {
+  const ack = (intentId: string): BoundaryDecision => ({ act: "acknowledge", intentId });
+  const also =
+    (when: (f: BoundaryFacts, a: ActiveBarrier) => boolean): Decide =>
+    (f) =>
+      f.restart == null && f.active !== null && f.agentId === null && when(f, f.active)
+        ? ack("i1")
+        : decideBoundary(f);
+  const wrong: [string, Decide][] = [
+    ["another batch id is proof enough", also((f, a) => f.batch.ordinal !== a.batch.ordinal)],
+    ["delivered is acknowledged", also((_, a) => a.state === "Delivered")],
+    ["completed is acknowledged", also((_, a) => a.completed)],
+    [
+      "the incarnation does not matter",
+      also((f, a) => a.receipt === "matching" && f.batch.ordinal > a.batch.ordinal),
+    ],
+    [
+      "an unreadable receipt will do",
+      also(
+        (f, a) => a.receipt === "unreadable" && a.completed && f.batch.ordinal > a.batch.ordinal,
+      ),
+    ],
+    [
+      "a restart is acknowledged by any call",
+      (f) => (f.restart != null && f.agentId === null ? ack("i1") : decideBoundary(f)),
+    ],
+    ["a sub-agent's call counts", (f) => decideBoundary({ ...f, agentId: null })],
+    [
+      "redelivers for ever",
+      (f) =>
+        decideBoundary(f.active === null ? f : { ...f, active: { ...f.active, redeliveries: 0 } }),
+    ],
+    [
+      "releases a batch it was told to block",
+      (f) => (decideBoundary(f).act === "block" ? { act: "pass" } : decideBoundary(f)),
+    ],
+  ];
+  for (const [name, decide] of wrong) {
+    test(`decideBoundary: ${name} → refuted`, () =>
+      expect(refuted(honest(decide), 5000)).toBe(true));
+  }
 });
 
 test("completionOf: extra members are fine, a missing admitted one is not", () => {
@@ -208,4 +373,16 @@ describe("judgeReceipt", () => {
   test("nothing is shown → contrary", () => expect(judge({})).toBe("contrary"));
   test("a real result, even beside the payload → the tool ran", () =>
     expect(judge({ a: "W: payload", b: "total 0" })).toBe("tool-ran"));
+});
+
+describe("judgeRecord", () => {
+  const call = (toolUseId: string) => ({ toolUseId, expected: "W: payload", generic: ["W: "] });
+  const judge = (outputs: Record<string, string> | null) =>
+    judgeRecord([call("a"), call("b")], outputs === null ? null : new Map(Object.entries(outputs)));
+  test("no record → unreadable, not contrary", () => expect(judge(null)).toBe("unreadable"));
+  test("no output of a blocked call in it yet → unreadable", () =>
+    expect(judge({ other: "W: payload" })).toBe("unreadable"));
+  test("the payload in it → matching", () => expect(judge({ a: "W: payload" })).toBe("matching"));
+  test("another text in it → contrary", () => expect(judge({ a: "W: else" })).toBe("contrary"));
+  test("a real result in it → the tool ran", () => expect(judge({ b: "done" })).toBe("tool-ran"));
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { seeded } from "../support/seed.ts";
 import { classify, type TransitionFacts } from "../../src/core/classify.ts";
 
 /** The parent's head moved and nothing is known in the child's favour. */
@@ -67,6 +68,7 @@ describe("classification", () => {
         }
         if (found.kind === "AlreadyAligned") expect(f.toBase).toBe(f.fromBase);
       }),
+      seeded(200),
     );
   });
 });

@@ -2,11 +2,13 @@ import { describe, expect, test } from "bun:test";
 import {
   agentDisplay,
   AGENT_STATUSES,
-  canMove,
   isOperational,
+  LIFECYCLE,
   LIFECYCLES,
+  lifecycleMoveProblem,
   moveLifecycle,
   type Lifecycle,
+  type LifecycleFacts,
 } from "../../src/core/lifecycle.ts";
 
 /** The moves as docs say them, written out a second time. */
@@ -43,7 +45,7 @@ const MOVES = [
 describe("lifecycle", () => {
   test("lifecycle: every pair of states → exactly the documented moves", () => {
     const found = LIFECYCLES.flatMap((from) =>
-      LIFECYCLES.filter((to) => canMove(from, to)).map((to) => `${from} ${to}`),
+      LIFECYCLES.filter((to) => LIFECYCLE.can(from, to)).map((to) => `${from} ${to}`),
     );
     expect(found.sort()).toEqual([...MOVES].sort());
   });
@@ -56,6 +58,101 @@ describe("lifecycle", () => {
 
   test("lifecycle: operational → all but Closed and Destroyed", () => {
     expect(LIFECYCLES.filter((l) => !isOperational(l))).toEqual(["Closed", "Destroyed"]);
+  });
+});
+
+describe("lifecycle moves that need more than two states", () => {
+  const facts: LifecycleFacts = {
+    projectionResume: null,
+    destroyFrom: null,
+    irreversible: false,
+    issues: 0,
+    unfinished: null,
+  };
+  const table: [string, Lifecycle, Lifecycle, Partial<LifecycleFacts>, string | null][] = [
+    ["reopen is ready", "Closed", "Active", {}, null],
+    ["an issue is open", "Closed", "Active", { issues: 1 }, "unresolved projection issue"],
+    ["a saga is unfinished", "ClosePreflight", "Active", { unfinished: "Close" }, "Close is"],
+    [
+      "back to the recorded one",
+      "ProjectionDiverged",
+      "Closed",
+      { projectionResume: "Closed" },
+      null,
+    ],
+    [
+      "back to another",
+      "ProjectionDiverged",
+      "Active",
+      { projectionResume: "Closed" },
+      "to Closed",
+    ],
+    [
+      "close without session",
+      "ProjectionDiverged",
+      "CloseCommit",
+      { projectionResume: "Active" },
+      null,
+    ],
+    [
+      "close without session of a closed thread",
+      "ProjectionDiverged",
+      "CloseCommit",
+      { projectionResume: "Closed" },
+      "only a thread that was Active",
+    ],
+    ["diverged, nothing found", "Active", "ProjectionDiverged", {}, "no projection issue"],
+    ["diverged, one found", "Active", "ProjectionDiverged", { issues: 1 }, null],
+    ["destroy undone", "DestroyCommit", "Closed", { destroyFrom: "Closed" }, null],
+    [
+      "destroy undone after its bookmark was deleted",
+      "DestroyCommit",
+      "Closed",
+      { destroyFrom: "Closed", irreversible: true },
+      "only be finished",
+    ],
+    [
+      "destroy undone into another state",
+      "DestroyCommit",
+      "Active",
+      { destroyFrom: "Closed" },
+      "began from Closed",
+    ],
+    ["close undone before the kill", "CloseCommit", "Active", {}, null],
+    ["close undone after the kill", "CloseCommit", "Active", { irreversible: true }, "be finished"],
+    [
+      "failed close undone after it",
+      "CloseFailed",
+      "Active",
+      { irreversible: true },
+      "be finished",
+    ],
+    ["failed close finished after it", "CloseFailed", "CloseCommit", { irreversible: true }, null],
+  ];
+  for (const [name, from, to, more, expected] of table) {
+    test(`lifecycle: ${name} → ${expected ?? "may"}`, () => {
+      const problem = lifecycleMoveProblem(from, to as never, { ...facts, ...more });
+      if (expected === null) expect(problem).toBeNull();
+      else expect(problem).toContain(expected);
+    });
+  }
+
+  test("lifecycle: a step that cannot be undone was started → no destroy and no close goes back", () => {
+    const back = LIFECYCLE.all.filter(
+      ([from, to]) =>
+        ["DestroyCommit", "DestroyFailed", "CloseCommit", "CloseFailed"].includes(from) &&
+        ["Active", "ProjectionDiverged"].includes(to),
+    );
+    expect(back.length).toBeGreaterThan(3);
+    for (const [from, to] of back) {
+      const all = {
+        ...facts,
+        irreversible: true,
+        destroyFrom: to,
+        issues: to === "Active" ? 0 : 1,
+      };
+      expect(lifecycleMoveProblem(from, to as never, all)).not.toBeNull();
+    }
   });
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { seeded } from "../support/seed.ts";
 import { isAncestorOp, maximal, topologicalOrder, type OpNode } from "../../src/core/op-graph.ts";
 
 /** Random DAGs: node i may have any of the nodes before it as parents; several heads and merges included. */
@@ -32,6 +33,7 @@ describe("topological order", () => {
           done.add(id);
         }
       }),
+      seeded(200),
     );
   });
 
@@ -78,6 +80,7 @@ describe("ancestry", () => {
         const [x, y] = [nodes[a % nodes.length]!.id, nodes[b % nodes.length]!.id];
         expect(isAncestorOp(x, y, (id) => map.get(id)!.parents)).toBe(closure(map, y).has(x));
       }),
+      seeded(200),
     );
   });
 
@@ -97,6 +100,7 @@ describe("ancestry", () => {
           expect(top.every((t) => ids.includes(t))).toBe(true);
         },
       ),
+      seeded(200),
     );
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { seeded } from "../support/seed.ts";
 import { validateStack, type StackCommit } from "../../src/core/stack.ts";
 
 const commit = (id: string, parent: string, more: Partial<StackCommit> = {}): StackCommit => ({
@@ -41,6 +42,7 @@ describe("owned stack", () => {
         const ids = chain(members.length).map((c) => c.commitId);
         expect(validate(members, `c${members.length}`)).toEqual(ids);
       }),
+      seeded(200),
     );
   });
 

@@ -130,7 +130,7 @@ describe("status", () => {
     expect(text).toContain("lifecycle   ! CreateFailed");
     expect(text).toMatch(/^head {8}none$/m);
     expect(text).toContain("operation   Create Failed at session (Failed): tmux is not on PATH");
-    expect(text.split("\n").at(-1)).toBe("next        mend what it says, then kk new again");
+    expect(text.split("\n").at(-1)).toMatch(/^next        mend what it says, then kk repair \w+$/);
   });
 
   test("attention → one issue line each, on one line", () => {

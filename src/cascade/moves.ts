@@ -1,0 +1,150 @@
+/**
+ * The one door to every change of an intent. A change is said by its name before it is made and after it is durable,
+ * so that the crash matrix finds each of them, and a new one as well.
+ */
+import type { IntentId } from "../core/ids.ts";
+import type {
+  IntentCrashPoint,
+  IntentEffect,
+  IntentMove,
+  IntentRecord,
+  IntentState,
+  NextIntent,
+} from "../core/intent.ts";
+import { write, type Db } from "../store/db.ts";
+import * as intents from "../store/intents.ts";
+import type { CascadeDeps } from "./deps.ts";
+
+/** The rest of a store function's arguments, after the database. */
+type After<F> = F extends (db: Db, ...rest: infer R) => unknown ? R : never;
+
+interface Durable {
+  db: Db;
+  crash: { at(name: IntentCrashPoint): void };
+}
+
+/**
+ * One transaction that may change intents. `body` is synchronous, like that of `write`, and may run at most once. The
+ * moments after the changes come once all of it has committed.
+ */
+export function changeIntents<T>(
+  deps: Durable,
+  body: (changes: IntentChanges) => T extends Promise<unknown> ? never : T,
+): T {
+  const changes = new IntentChanges(deps);
+  const result = write<T>(deps.db, () => body(changes));
+  changes.committed();
+  return result;
+}
+
+/** Changes within one transaction. Each method is the store's function of a similar name, and throws as it does. */
+export class IntentChanges {
+  readonly #deps: Durable;
+  readonly #made: (IntentMove | IntentRecord)[] = [];
+
+  constructor(deps: Durable) {
+    this.#deps = deps;
+  }
+
+  detected(...args: After<typeof intents.insertIntent>): void {
+    this.#making("detected");
+    intents.insertIntent(this.#deps.db, ...args);
+  }
+
+  foundDiverged(...args: After<typeof intents.insertDiverged>): void {
+    this.#making("found-diverged");
+    intents.insertDiverged(this.#deps.db, ...args);
+  }
+
+  coalesced(...args: After<typeof intents.coalesce>): void {
+    this.#making("coalesced");
+    intents.coalesce(this.#deps.db, ...args);
+  }
+
+  planned(...args: After<typeof intents.savePlan>): void {
+    this.#making("planned");
+    intents.savePlan(this.#deps.db, ...args);
+  }
+
+  moved<F extends IntentState>(
+    intentId: IntentId,
+    from: F,
+    to: NextIntent<F>,
+    extra: Parameters<typeof intents.setIntentState>[4],
+  ): void {
+    this.#making(`${from}-${to}` as IntentMove);
+    intents.setIntentState(this.#deps.db, intentId, from, to, extra);
+  }
+
+  /** The tuple: the first one, which for fresh work is the move to `Reconciling`, or the counted one of rule 5b. */
+  bound(...args: After<typeof intents.bindSoftBatch>): void {
+    const { db } = this.#deps;
+    const intent = intents.intentById(db, args[0]);
+    if (intent?.barrier != null) {
+      this.#making("rebound");
+      intents.rebindSoftBatch(db, ...args);
+    } else {
+      this.#making(intent?.state === "Detected" ? "Detected-Reconciling" : "bound-prepared");
+      intents.bindSoftBatch(db, ...args);
+    }
+  }
+
+  materialized(...args: After<typeof intents.materialize>): void {
+    this.#making("Reconciling-Materialized");
+    intents.materialize(this.#deps.db, ...args);
+  }
+
+  delivered(...args: After<typeof intents.markDelivered>): boolean {
+    if (this.#state(args[0]) === "Materialized") this.#making("Materialized-Delivered");
+    return intents.markDelivered(this.#deps.db, ...args);
+  }
+
+  batchCompleted(...args: After<typeof intents.completeBatch>): boolean {
+    this.#making("batch-completed");
+    return intents.completeBatch(this.#deps.db, ...args);
+  }
+
+  acknowledged(...args: After<typeof intents.acknowledge>): void {
+    const lost = this.#state(args[0]) === "Materialized";
+    this.#making(lost ? "Materialized-Acknowledged" : "Delivered-Acknowledged");
+    intents.acknowledge(this.#deps.db, ...args);
+  }
+
+  /** Everything said so far is durable. */
+  committed(): void {
+    for (const name of this.#made) this.#deps.crash.at(`intent.${name}.completed`);
+  }
+
+  #making(name: IntentMove | IntentRecord): void {
+    this.#deps.crash.at(`intent.${name}.before`);
+    this.#made.push(name);
+  }
+
+  #state(intentId: IntentId): IntentState | undefined {
+    return intents.intentById(this.#deps.db, intentId)?.state;
+  }
+}
+
+/** An effect outside of the database that is over when `run` returns. */
+export function fileEffect<T>(
+  deps: Pick<CascadeDeps, "crash">,
+  name: Extract<IntentEffect, "marker-written" | "marker-removed" | "bundle">,
+  run: () => T,
+): T {
+  deps.crash.at(`intent.${name}.before`);
+  const result = run();
+  deps.crash.at(`intent.${name}.effected`);
+  return result;
+}
+
+/** An effect of a jj command. */
+export async function jjEffect<T>(
+  deps: Pick<CascadeDeps, "crash">,
+  name: Extract<IntentEffect, "snapshot" | "update-stale" | "stage" | "integrate">,
+  run: () => Promise<T>,
+): Promise<T> {
+  deps.crash.at(`intent.${name}.before`);
+  const result = await run();
+  deps.crash.at(`intent.${name}.effected`);
+  return result;
+}

@@ -1,0 +1,139 @@
+/**
+ * AncestryQuery: questions about jj's operation graph and what one operation did to each workspace. An operation may
+ * have several parents and the graph several heads; no answer here follows a preferred parent or keeps a cursor.
+ */
+import type { ChangeId, CommitId, OpId } from "./ids.ts";
+import { maximal, type OpNode } from "./op-graph.ts";
+
+/** Parents of an operation in what has been read; none for one that is older than what was read. */
+export type ParentsOf = (id: OpId) => readonly OpId[];
+
+/**
+ * Parents that a reading of the graph has not reached yet: while there is one, there may be operations nobody has
+ * interpreted. `isKnown`: read before, or the operation every repository starts from.
+ */
+export function openParents(
+  read: ReadonlyMap<OpId, OpNode>,
+  isKnown: (id: OpId) => boolean,
+): OpId[] {
+  const open = [...read.values()].flatMap((op) =>
+    op.parents.filter((parent) => !read.has(parent) && !isKnown(parent)),
+  );
+  return [...new Set(open)].sort();
+}
+
+/**
+ * The frontier after a round: the sampled heads as an antichain. Throws when a head has not been processed: a frontier
+ * is what kiki has interpreted, never what it has merely seen.
+ */
+export function nextFrontier(
+  heads: readonly OpId[],
+  parentsOf: ParentsOf,
+  isProcessed: (id: OpId) => boolean,
+): OpId[] {
+  const early = heads.find((id) => !isProcessed(id));
+  if (early !== undefined) throw new Error(`operation ${early} is a head and not interpreted`);
+  return maximal(heads, parentsOf);
+}
+
+/**
+ * The newest operations that every one of `ids` descends from (or is): several when histories cross. Walks little more
+ * than what lies between `ids` and those, however long the history is.
+ */
+export function forkPoints(ids: readonly OpId[], parentsOf: ParentsOf): OpId[] {
+  const starts = [...new Set(ids)];
+  /** Operation → which of the starts it was reached from. */
+  const reached = new Map<OpId, Set<number>>();
+  const meetings = new Set<OpId>();
+  const queue: { id: OpId; from: number }[] = [];
+  const isCommon = (id: OpId): boolean => reached.get(id)?.size === starts.length;
+
+  // What was walked below a meeting before it was known to be one is common as well: the walk ends there.
+  const closeBelow = (meeting: OpId): void => {
+    const below = [...parentsOf(meeting)];
+    for (let id = below.pop(); id !== undefined; id = below.pop()) {
+      const marks = reached.get(id);
+      if (marks === undefined || marks.size === starts.length) continue;
+      for (const from of starts.keys()) marks.add(from);
+      below.push(...parentsOf(id));
+    }
+  };
+  const arrive = (id: OpId, from: number): void => {
+    const marks = reached.get(id) ?? new Set<number>();
+    if (marks.has(from)) return;
+    reached.set(id, marks.add(from));
+    if (marks.size < starts.length) {
+      queue.push({ id, from });
+      return;
+    }
+    meetings.add(id);
+    closeBelow(id);
+  };
+
+  for (const [from, id] of starts.entries()) arrive(id, from);
+  // Grows while it is walked, oldest first, so that the walks from all starts stay level.
+  for (const { id, from } of queue) {
+    if (!isCommon(id)) for (const parent of parentsOf(id)) arrive(parent, from);
+  }
+  return maximal([...meetings], parentsOf);
+}
+
+/** One workspace's `@` in one view. */
+export interface HeadView {
+  commitId: CommitId;
+  changeId: ChangeId;
+  divergent: boolean;
+}
+
+/** What one operation did to one workspace's `@`. */
+export type WorkspaceMove =
+  | { kind: "unchanged" }
+  | { kind: "moved"; to: HeadView | null }
+  /** Parent views disagree in a way that the result does not settle: no parent is preferred. */
+  | { kind: "IncoherentViews" };
+
+/**
+ * Compares a workspace's `@` after an operation with every parent view; null is a workspace without one. `forks` are
+ * the views of the parents' fork points: a parent that still shows a fork's `@` did not move it. Without forks every
+ * parent counts as having moved it.
+ */
+export function workspaceMove(
+  before: readonly (HeadView | null)[],
+  after: HeadView | null,
+  forks: readonly (HeadView | null)[] = [],
+): WorkspaceMove {
+  const at = (v: HeadView | null): CommitId => v?.commitId ?? "";
+  if (before.every((v) => at(v) === at(after)) && before.length > 0) return { kind: "unchanged" };
+  if (before.length < 2) return { kind: "moved", to: after };
+  // Without an `@` there is nothing that could be followed, whichever parent took it away.
+  if (after === null) return { kind: "moved", to: null };
+  if (after.divergent) return { kind: "IncoherentViews" };
+  const settled = new Set(forks.map(at));
+  const movers = before.filter((v) => !settled.has(at(v)));
+  // One side went to another change while the other only rewrote the one it was on (`jj new` beside a rebase from
+  // below): jj 0.46 rebases the new `@` onto the rewrite, and every parent view shows one and the same way there.
+  const left = new Set(forks.map((v) => v?.changeId ?? ""));
+  const away = movers.filter((v) => !left.has(v?.changeId ?? ""));
+  const changes = new Set((away.length > 0 ? away : movers).map((v) => v?.changeId ?? ""));
+  // Nobody moved it, so the merge itself rewrote it: of one of the parents' changes, or it came from nowhere.
+  const known = movers.length === 0 ? new Set(before.map((v) => v?.changeId ?? "")) : changes;
+  const coherent = known.has(after.changeId) && (forks.length === 0 || changes.size <= 1);
+  return coherent ? { kind: "moved", to: after } : { kind: "IncoherentViews" };
+}
+
+/** Workspaces whose `@` differs from that of at least one parent view, or from nothing: what an operation records. */
+export function changedHeads<V extends { commitId: CommitId }>(
+  before: readonly ReadonlyMap<string, V>[],
+  after: ReadonlyMap<string, V>,
+): { workspace: string; head: V | null }[] {
+  const changed: { workspace: string; head: V | null }[] = [];
+  for (const [workspace, head] of after) {
+    const same = (v: ReadonlyMap<string, V>): boolean =>
+      v.get(workspace)?.commitId === head.commitId;
+    if (before.length === 0 || !before.every(same)) changed.push({ workspace, head });
+  }
+  for (const workspace of new Set(before.flatMap((v) => [...v.keys()]))) {
+    if (!after.has(workspace)) changed.push({ workspace, head: null });
+  }
+  return changed;
+}
