@@ -63,6 +63,23 @@ export function openCalls(db: Db, incarnation: IncarnationId): AdmissionRow[] {
     .map(fromRaw);
 }
 
+/** The agent's batch of that number closed or ended, or a later one has begun: no call of it is admitted any more. */
+export function isOver(
+  db: Db,
+  incarnation: IncarnationId,
+  agentId: string,
+  ordinal: number,
+): boolean {
+  return (
+    db
+      .query(
+        `SELECT 1 FROM tool_admissions WHERE agent_session_id = $incarnation AND agent_id = $agentId
+           AND (batch_ordinal > $ordinal OR (batch_ordinal = $ordinal AND batch_closed_at IS NOT NULL))`,
+      )
+      .get({ incarnation, agentId, ordinal }) !== null
+  );
+}
+
 /** Highest batch number ever used by one agent; 0 before its first. */
 export function lastOrdinal(db: Db, incarnation: IncarnationId, agentId: string): number {
   return (

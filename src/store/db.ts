@@ -6,16 +6,37 @@ export type Db = Database;
 
 /** Milliseconds SQLite waits for a lock before SQLITE_BUSY; the daemon is the only writer, so this is generous. */
 export const BUSY_TIMEOUT_MS = 5000;
+const WAL_RETRY_MS = 10;
 
 /** Opens (creating) a database file with kiki's pragmas. The caller migrates before use. */
 export function connect(file: string): Db {
   const db = new Database(file, { create: true, readwrite: true, strict: true });
   // busy_timeout first: switching to WAL takes a lock itself.
   db.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-  db.run("PRAGMA journal_mode = WAL");
+  switchToWal(db);
   db.run("PRAGMA synchronous = FULL");
   db.run("PRAGMA foreign_keys = ON");
+  // INSERT OR REPLACE deletes rows; only with this do the triggers that keep rows see it.
+  db.run("PRAGMA recursive_triggers = ON");
   return db;
+}
+
+/**
+ * Two processes that switch a new file at once would wait for each other, so SQLite answers the second one SQLITE_BUSY
+ * at once, whatever its busy_timeout (3.54): the same bound, kept here.
+ */
+function switchToWal(db: Db): void {
+  const deadline = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      db.run("PRAGMA journal_mode = WAL");
+      return;
+    } catch (error) {
+      const busy = String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY");
+      if (!busy || performance.now() >= deadline) throw error;
+      Bun.sleepSync(WAL_RETRY_MS);
+    }
+  }
 }
 
 /**

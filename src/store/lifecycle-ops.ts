@@ -3,10 +3,8 @@
  * moves from, so that two runners of one operation cannot both believe that they advanced it.
  */
 import type { LifecycleOpId, ThreadId } from "../core/ids.ts";
-import type { LifecycleOpKind, StepState } from "../core/lifecycle.ts";
+import type { LifecycleOpKind, OpState, StepState } from "../core/lifecycle.ts";
 import type { Db } from "./db.ts";
-
-export type OpState = "Running" | "Completed" | "Failed";
 
 export interface OperationRow {
   operationId: LifecycleOpId;
@@ -17,6 +15,8 @@ export interface OperationRow {
   /** A step failed: completed steps are being undone. */
   failing: boolean;
   error: string | null;
+  /** How often the operation was begun: once, and once more each time it was taken up again. */
+  attempts: number;
   startedAt: number;
   endedAt: number | null;
 }
@@ -29,7 +29,12 @@ export interface StepRow {
   identity: unknown;
   /** Evidence of the effect. */
   result: unknown;
+  /** Of every attempt that failed. */
   error: string | null;
+  /** Starts of the effect, counted before each of them. */
+  attempts: number;
+  /** Starts of the compensation. */
+  undoAttempts: number;
 }
 
 interface RawOperation {
@@ -40,6 +45,7 @@ interface RawOperation {
   args_json: string;
   failing: number;
   error: string | null;
+  attempts: number;
   started_at: number;
   ended_at: number | null;
 }
@@ -53,6 +59,7 @@ function fromRaw(r: RawOperation): OperationRow {
     args: JSON.parse(r.args_json) as unknown,
     failing: r.failing === 1,
     error: r.error,
+    attempts: r.attempts,
     startedAt: r.started_at,
     endedAt: r.ended_at,
   };
@@ -66,7 +73,7 @@ export function insertOperation(
     threadId: ThreadId;
     kind: LifecycleOpKind;
     args: unknown;
-    steps: readonly string[];
+    steps: readonly { name: string; irreversible?: true }[];
     now: number;
   },
 ): void {
@@ -81,11 +88,12 @@ export function insertOperation(
     now: row.now,
   });
   const step = db.query(
-    `INSERT INTO thread_lifecycle_steps (operation_id, ordinal, name, state)
-     VALUES ($operationId, $ordinal, $name, 'Pending')`,
+    `INSERT INTO thread_lifecycle_steps (operation_id, ordinal, name, state, irreversible)
+     VALUES ($operationId, $ordinal, $name, 'Pending', $irreversible)`,
   );
-  for (const [index, name] of row.steps.entries()) {
-    step.run({ operationId: row.operationId, ordinal: index + 1, name });
+  for (const [index, { name, irreversible }] of row.steps.entries()) {
+    const ordinal = index + 1;
+    step.run({ operationId: row.operationId, ordinal, name, irreversible: irreversible ? 1 : 0 });
   }
 }
 
@@ -120,6 +128,45 @@ export function latestOperation(db: Db, threadId: ThreadId): OperationRow | null
   return r === null ? null : fromRaw(r);
 }
 
+/** The thread's newest operation of one kind. */
+export function latestOperationOf(
+  db: Db,
+  threadId: ThreadId,
+  kind: LifecycleOpKind,
+): OperationRow | null {
+  const r = db
+    .query<RawOperation, { threadId: string; kind: string }>(
+      `SELECT * FROM thread_lifecycle_ops WHERE thread_id = $threadId AND kind = $kind
+       ORDER BY rowid DESC LIMIT 1`,
+    )
+    .get({ threadId, kind });
+  return r === null ? null : fromRaw(r);
+}
+
+/** The creation of this plan, of a thread that still has its names; they make a plan's digest unique. */
+export function creationOfPlan(db: Db, digest: string): OperationRow | null {
+  const r = db
+    .query<RawOperation, { digest: string }>(
+      `SELECT o.* FROM thread_lifecycle_ops o JOIN threads t USING (thread_id)
+       WHERE o.kind = 'Create' AND o.args_json ->> '$.digest' = $digest AND t.lifecycle <> 'Destroyed'
+       ORDER BY o.rowid DESC LIMIT 1`,
+    )
+    .get({ digest });
+  return r === null ? null : fromRaw(r);
+}
+
+/** Hash of the set-up recipe of `source` that a person agreed to last; null when there was none. */
+export function lastApprovedRecipe(db: Db, source: string): string | null {
+  return (
+    db
+      .query<{ sha256: string }, { source: string }>(
+        `SELECT args_json ->> '$.setup.sha256' AS sha256 FROM thread_lifecycle_ops
+         WHERE kind = 'Create' AND args_json ->> '$.setup.source' = $source ORDER BY rowid DESC LIMIT 1`,
+      )
+      .get({ source })?.sha256 ?? null
+  );
+}
+
 /** In order. */
 export function stepsOf(db: Db, operationId: LifecycleOpId): StepRow[] {
   return db
@@ -131,6 +178,8 @@ export function stepsOf(db: Db, operationId: LifecycleOpId): StepRow[] {
         identity_json: string | null;
         result_json: string | null;
         error: string | null;
+        attempts: number;
+        undo_attempts: number;
       },
       { operationId: string }
     >("SELECT * FROM thread_lifecycle_steps WHERE operation_id = $operationId ORDER BY ordinal")
@@ -142,6 +191,8 @@ export function stepsOf(db: Db, operationId: LifecycleOpId): StepRow[] {
       identity: r.identity_json === null ? null : (JSON.parse(r.identity_json) as unknown),
       result: r.result_json === null ? null : (JSON.parse(r.result_json) as unknown),
       error: r.error,
+      attempts: r.attempts,
+      undoAttempts: r.undo_attempts,
     }));
 }
 
@@ -150,18 +201,50 @@ interface StepRef {
   ordinal: number;
 }
 
-/** Pending → Started. */
+/** Pending → Started, which is the effect's first start. */
 export function startStep(db: Db, at: StepRef, identity: unknown): void {
   moved(
     db
       .query(
-        `UPDATE thread_lifecycle_steps SET state = 'Started', identity_json = $identity
+        `UPDATE thread_lifecycle_steps SET state = 'Started', identity_json = $identity,
+           attempts = attempts + 1
          WHERE operation_id = $operationId AND ordinal = $ordinal AND state = 'Pending'`,
       )
       .run({ ...at, identity: JSON.stringify(identity) }).changes,
     at,
     "Pending",
     "Started",
+  );
+}
+
+/** Counts one more start of a `Started` step's effect; `starts` is what the caller has read. */
+export function restartStep(db: Db, at: StepRef, starts: number): void {
+  moved(
+    db
+      .query(
+        `UPDATE thread_lifecycle_steps SET attempts = attempts + 1 WHERE operation_id = $operationId
+           AND ordinal = $ordinal AND state = 'Started' AND attempts = $starts`,
+      )
+      .run({ ...at, starts }).changes,
+    at,
+    `Started ${starts} times`,
+    "Started again",
+  );
+}
+
+/** To `Compensating`, or one more start of a compensation that began before. Counts it. */
+export function startUndo(db: Db, at: StepRef, row: StepRow): void {
+  moved(
+    db
+      .query(
+        `UPDATE thread_lifecycle_steps SET state = 'Compensating', undo_attempts = undo_attempts + 1
+         WHERE operation_id = $operationId AND ordinal = $ordinal AND state = $state
+           AND state IN ('Started','Completed','Compensating') AND undo_attempts = $undoAttempts`,
+      )
+      .run({ ...at, state: row.state, undoAttempts: row.undoAttempts }).changes,
+    at,
+    `${row.state}, undone ${row.undoAttempts} times`,
+    "Compensating",
   );
 }
 
@@ -180,12 +263,12 @@ export function completeStep(db: Db, at: StepRef, result: unknown): void {
   );
 }
 
-/** The states of unwinding. Throws when the step is in none of `from`. */
+/** The ends of unwinding. Throws when the step is in none of `from`. */
 export function moveStep(
   db: Db,
   at: StepRef,
   from: readonly StepState[],
-  to: "Compensating" | "Compensated" | "Failed",
+  to: "Compensated" | "Failed",
 ): void {
   moved(
     db
@@ -228,6 +311,17 @@ export function endOperation(
     )
     .run({ operationId, state: end.state, error: end.error ?? null, now: end.now });
   if (done.changes !== 1) throw new Error(`operation ${operationId} is not running: cannot end`);
+}
+
+/** Failed → Running: what `error` says stays. `failing`: whether there is only undoing left to do. */
+export function takeUpOperation(db: Db, operationId: LifecycleOpId, failing: boolean): void {
+  const done = db
+    .query(
+      `UPDATE thread_lifecycle_ops SET state = 'Running', failing = $failing, ended_at = NULL,
+         attempts = attempts + 1 WHERE operation_id = $operationId AND state = 'Failed'`,
+    )
+    .run({ operationId, failing: failing ? 1 : 0 });
+  if (done.changes !== 1) throw new Error(`operation ${operationId} has not failed: no taking up`);
 }
 
 function moved(changes: number, at: StepRef, from: string, to: string): void {

@@ -1,7 +1,7 @@
 /** Opening a database: private to the person, migrated, or refused with a reason and left as it is. */
 import { Database } from "bun:sqlite";
 import { chmodSync, closeSync, existsSync, openSync, statSync } from "node:fs";
-import { connect, type Db } from "./db.ts";
+import { BUSY_TIMEOUT_MS, connect, type Db } from "./db.ts";
 import { nameStorageError } from "./errors.ts";
 import {
   migrate,
@@ -51,6 +51,8 @@ function peek(file: string, migrations: readonly Migration[]): void {
   if (!statSync(file).isFile()) throw Object.assign(new Error("not a file"), { code: "EISDIR" });
   const db = new Database(file, { readonly: true, strict: true });
   try {
+    // Another daemon may be making the file this moment.
+    db.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     refuseNewer(db, migrations, file);
     db.query("SELECT count(*) FROM sqlite_schema").get();
   } finally {

@@ -153,17 +153,26 @@ export function replaceFrontier(db: Db, heads: readonly OpId[]): void {
   for (const opId of heads) insert.run({ opId });
 }
 
+/** Live tokens of reconciliations that were stopped from elsewhere: nobody records what their operations mean. */
+export function abandonedReconciliations(db: Db): string[] {
+  return db
+    .query<{ token: string }, []>(
+      `SELECT token FROM op_attribution WHERE live = 1 AND handler = 'reconcile' AND NOT EXISTS (
+         SELECT 1 FROM sync_intents WHERE intent_id = owner_id AND state = 'Reconciling')`,
+    )
+    .all()
+    .map((r) => r.token);
+}
+
 /**
- * Tokens whose handler can no longer come back: a reconciliation that is not `Reconciling`, a lifecycle operation that
- * is not running. Returns how many were closed.
+ * At boot: tokens whose handler can no longer come back: a lifecycle operation that is not running, a snapshot. Returns
+ * how many were closed.
  */
 export function closeOrphanedAttributions(db: Db): number {
   return db
     .query(
       `UPDATE op_attribution SET live = 0 WHERE live = 1 AND (
-         (handler = 'reconcile' AND NOT EXISTS (
-            SELECT 1 FROM sync_intents WHERE intent_id = owner_id AND state = 'Reconciling'))
-         OR (handler = 'lifecycle' AND NOT EXISTS (
+         (handler = 'lifecycle' AND NOT EXISTS (
             SELECT 1 FROM thread_lifecycle_ops WHERE operation_id = owner_id AND state = 'Running'))
          OR handler = 'snapshot')`,
     )

@@ -2,6 +2,7 @@
  * `agent_sessions` (incarnations: one process of a harness each) and `launch_gates` (the one-use permission to start
  * that process). A gate only moves forward: Activated → Claimed → Exec, or to Revoked (trigger).
  */
+import type { GateState } from "../core/agent.ts";
 import type { IncarnationId, ThreadId } from "../core/ids.ts";
 import type { AgentStatus } from "../core/lifecycle.ts";
 import type { Db } from "./db.ts";
@@ -84,6 +85,16 @@ export function liveSession(db: Db, threadId: ThreadId): SessionRow | null {
 }
 
 /** Identity of the process: a pid alone is reused. */
+/** Every incarnation the thread ever had, oldest first. */
+export function sessionsOf(db: Db, threadId: ThreadId): SessionRow[] {
+  return db
+    .query<Raw, { threadId: string }>(
+      `SELECT ${COLUMNS} FROM agent_sessions WHERE thread_id = $threadId ORDER BY rowid`,
+    )
+    .all({ threadId })
+    .map(fromRaw);
+}
+
 export function setProcess(
   db: Db,
   incarnation: IncarnationId,
@@ -132,8 +143,6 @@ export function retireSession(
 }
 
 // ---- launch gates -------------------------------------------------------------------------------------------
-
-export type GateState = "Activated" | "Claimed" | "Exec" | "Revoked";
 
 export interface GateRow {
   gateId: string;

@@ -84,9 +84,18 @@ export function allThreads(db: Db): ThreadRow[] {
     .map((r) => fromRaw(r));
 }
 
-/** Slugs are never reused, not even after a thread is gone: a bookmark or a folder of it may still exist. */
+/** A thread that is destroyed has given its names back; what may still be there under them is looked at in any plan. */
 export function slugTaken(db: Db, slug: string): boolean {
-  return db.query("SELECT 1 FROM threads WHERE slug = $slug").get({ slug }) !== null;
+  const taken = db.query("SELECT 1 FROM threads WHERE slug = $slug AND lifecycle <> 'Destroyed'");
+  return taken.get({ slug }) !== null;
+}
+
+/** The program as it was found for the next start of the thread's agent. */
+export function setHarnessExecutable(db: Db, threadId: ThreadId, path: string): void {
+  db.query("UPDATE threads SET harness_executable = $path WHERE thread_id = $threadId").run({
+    threadId,
+    path,
+  });
 }
 
 export interface LifecycleExtra {

@@ -1,4 +1,5 @@
 /** A repository database in memory speed, and rows to begin with. */
+import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Db } from "../../src/store/db.ts";
 import { insertThreadCredential } from "../../src/store/credentials.ts";
@@ -13,8 +14,17 @@ export const COMMIT = "c".repeat(40);
 export const OP = "d".repeat(128);
 const SHA = "e".repeat(64);
 
+let template = "";
+
+/** Migrated once and copied: making the whole schema takes longer than most tests. */
 export function repoDb(): Db {
-  const db = openRepoDb(join(tempDir("store"), "state.db"));
+  if (!existsSync(template)) {
+    template = join(tempDir("store"), "state.db");
+    openRepoDb(template).close();
+  }
+  const file = join(tempDir("store"), "state.db");
+  copyFileSync(template, file);
+  const db = openRepoDb(file);
   db.run("PRAGMA synchronous = OFF");
   return db;
 }
@@ -77,5 +87,13 @@ export function addOperation(
   operationId: string,
   steps = ["one", "two"],
 ): void {
-  insertOperation(db, { operationId, threadId, kind: "Create", args: { a: 1 }, steps, now: 1 });
+  const named = steps.map((name) => ({ name }));
+  insertOperation(db, {
+    operationId,
+    threadId,
+    kind: "Create",
+    args: { a: 1 },
+    steps: named,
+    now: 1,
+  });
 }

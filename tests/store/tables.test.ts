@@ -20,11 +20,14 @@ import {
   latestOperation,
   moveStep,
   operationById,
+  restartStep,
   runningOperations,
   setFailing,
   setStepError,
   startStep,
+  startUndo,
   stepsOf,
+  takeUpOperation,
 } from "../../src/store/lifecycle-ops.ts";
 import { openUserDb } from "../../src/store/open.ts";
 import { insertRepo, listRepos, repoById, repoByPath } from "../../src/store/repos.ts";
@@ -268,9 +271,36 @@ describe("journal", () => {
       identity: { token: "t" },
       result: { made: true },
     });
-    expect(() => moveStep(db, at, ["Started"], "Compensating")).toThrow("is not Started");
-    moveStep(db, at, ["Started", "Completed"], "Compensating");
+    const done = stepsOf(db, "op")[0]!;
+    expect(() => startUndo(db, at, { ...done, state: "Started" })).toThrow("is not Started");
+    startUndo(db, at, done);
+    expect(() => startUndo(db, at, done)).toThrow("cannot become Compensating");
+    startUndo(db, at, stepsOf(db, "op")[0]!);
+    expect(() => moveStep(db, at, ["Started"], "Compensated")).toThrow("is not Started");
     moveStep(db, at, ["Compensating"], "Compensated");
+    expect(stepsOf(db, "op")[0]).toMatchObject({ attempts: 1, undoAttempts: 2 });
+  });
+
+  test("step: started again → counted in the journal, by one who knows the count only", () => {
+    addOperation(db, "a", "op");
+    startStep(db, at, {});
+    restartStep(db, at, 1);
+    expect(() => restartStep(db, at, 1)).toThrow("step 1 of op is not Started 1 times");
+    expect(stepsOf(db, "op")[0]).toMatchObject({ state: "Started", attempts: 2 });
+  });
+
+  test("operation: taken up again → Running, its error kept, counted; one that has not failed → throws", () => {
+    addOperation(db, "a", "op");
+    expect(() => takeUpOperation(db, "op", false)).toThrow("has not failed");
+    endOperation(db, "op", { state: "Failed", error: "why", now: 2 });
+    takeUpOperation(db, "op", true);
+    expect(operationById(db, "op")).toMatchObject({
+      state: "Running",
+      failing: true,
+      error: "why",
+      attempts: 2,
+      endedAt: null,
+    });
   });
 
   test("failing: first error → kept against later ones", () => {
