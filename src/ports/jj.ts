@@ -104,7 +104,10 @@ export interface JjRepo {
   // ---- pure reads -------------------------------------------------------------------------------------------
   /** Current operation heads, sorted; listed again until a transient second head has settled. */
   heads(): Promise<OpId[]>;
-  /** Newest `limit` operations reachable from `head`, newest first, with every parent. */
+  /**
+   * The first `limit` operations from `head` on, children before parents, with every parent. Concurrent operations
+   * come one branch after the other, not by time: a limit may leave out the newest of a branch (jj 0.46).
+   */
   operations(head: OpId, limit: number): Promise<JjOperation[]>;
   /** Which of `ids` exist in the operation store. */
   operationExists(id: OpId): Promise<boolean>;

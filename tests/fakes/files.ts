@@ -1,6 +1,9 @@
-/** A file system in memory: absolute paths, folders and files, no links. Stricter than a disk: nothing is implied. */
+/** A file system in memory: absolute paths, folders, files, symlinks. Stricter than a disk: nothing is implied. */
 import { createHash } from "node:crypto";
 import type { CreationFiles, PathKind } from "../../src/lifecycle/creation-deps.ts";
+
+/** Type bits of a symlink, as stat tells them. */
+const LINK_MODE = 0o120000;
 
 interface Folder {
   inode: string;
@@ -13,8 +16,20 @@ export class FakeFiles implements CreationFiles {
 
   // ---- what tests look at ------------------------------------------------------------------------------------
 
+  /** Text of a file; symlinks are not followed. */
   get(path: string): string | null {
-    return this.#files.get(path)?.text ?? null;
+    const file = this.#files.get(path);
+    return file === undefined || file.mode === LINK_MODE ? null : file.text;
+  }
+
+  /** What lies at a path that is no folder; of a symlink `text` is the target. */
+  entryNow(path: string): { text: string; mode: number; isLink: boolean } | null {
+    const file = this.#files.get(path);
+    return file === undefined ? null : { ...file, isLink: file.mode === LINK_MODE };
+  }
+
+  isFolder(path: string): boolean {
+    return this.#folders.has(path);
   }
 
   modeOf(path: string): number | null {
@@ -27,9 +42,19 @@ export class FakeFiles implements CreationFiles {
   }
 
   /** Writes like another program would: folders are made as needed. */
-  put(path: string, text: string): void {
+  put(path: string, text: string, mode = 0o644): void {
+    if (this.#folders.has(path)) throw new Error(`EISDIR ${path}`);
     this.makeFolders(path.slice(0, path.lastIndexOf("/")) || "/");
-    this.#files.set(path, { text, mode: 0o644 });
+    this.#files.set(path, { text, mode });
+  }
+
+  symlink(target: string, path: string): void {
+    this.put(path, target, LINK_MODE);
+  }
+
+  /** Empty folders only; anything else stays. */
+  removeEmptyFolder(path: string): void {
+    if (this.kindNow(path) === "empty-folder") this.#folders.delete(path);
   }
 
   remove(path: string): void {
@@ -80,8 +105,10 @@ export class FakeFiles implements CreationFiles {
   kindNow(path: string): PathKind {
     if (this.#files.has(path)) return "other";
     if (!this.#folders.has(path)) return "absent";
-    const inside = [...this.#files.keys(), ...this.#folders.keys()];
-    return inside.some((p) => p.startsWith(`${path}/`)) ? "folder" : "empty-folder";
+    const prefix = `${path}/`;
+    for (const file of this.#files.keys()) if (file.startsWith(prefix)) return "folder";
+    for (const folder of this.#folders.keys()) if (folder.startsWith(prefix)) return "folder";
+    return "empty-folder";
   }
 
   async inode(path: string): Promise<string | null> {

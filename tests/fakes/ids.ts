@@ -10,7 +10,11 @@ export class FakeIds implements Ids {
   }
 
   secret(bytes: number): string {
+    if (!Number.isInteger(bytes) || bytes < 1) throw new Error(`not a length: ${bytes}`);
     this.#next += 1;
-    return this.#next.toString(16).padStart(bytes * 2, "5");
+    const text = this.#next.toString(16);
+    // A short secret that came round again would be no secret any more.
+    if (text.length >= bytes * 2) throw new Error(`no secret of ${bytes} bytes is left`);
+    return `5${text.padStart(bytes * 2 - 1, "0")}`;
   }
 }

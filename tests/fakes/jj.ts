@@ -1,10 +1,11 @@
 /**
- * A jj repository in memory, as far as making threads needs it: operations with full views, workspaces, bookmarks,
- * rewrites that carry descendants along. Stricter than jj: a mutation whose token was not persisted first, a base
- * that is hidden, or a name that is taken is an error.
+ * jj in memory: a model of commits, changes, trees, operations, workspaces and their files that does what jj 0.46
+ * does to each of them (the parts lie in `jj/`; tests/contract compares it with the real one). Stricter than jj:
+ * a mutation whose token was not persisted first, an abbreviated id, a hidden or immutable commit to be changed, a
+ * read that would write are errors.
  */
 import { fail } from "../../src/core/errors.ts";
-import { ROOT_OP, type CommitId, type OpId } from "../../src/core/ids.ts";
+import type { CommitId, OpId } from "../../src/core/ids.ts";
 import { ROOT_COMMIT } from "../../src/core/revset.ts";
 import type {
   BookmarkView,
@@ -17,65 +18,88 @@ import type {
   WorkspaceView,
 } from "../../src/ports/jj.ts";
 import type { FakeFiles } from "./files.ts";
+import { JjEngine, type Caller } from "./jj/engine.ts";
+import { JjFaults, type JjMethod } from "./jj/faults.ts";
+import * as mutations from "./jj/mutations.ts";
+import { FakePerson } from "./jj/person.ts";
+import { probe } from "./jj/probe.ts";
+import * as reads from "./jj/reads.ts";
+import type { Operation } from "./jj/store.ts";
+import { addsOf } from "./jj/targets.ts";
+import { Transaction } from "./jj/transaction.ts";
+import { EMPTY_TREE, withPaths } from "./jj/tree.ts";
+import { updateStale } from "./jj/update-stale.ts";
 
-interface Commit {
-  id: CommitId;
-  change: string;
-  parents: CommitId[];
-  description: string;
-  files: Record<string, string>;
-}
-
-interface View {
-  visible: Set<CommitId>;
-  workspaces: Map<string, CommitId>;
-  bookmarks: Map<string, CommitId>;
-}
+const PERSON: Caller = { args: "", workspace: null, root: null };
 
 export class FakeJj implements JjRepo {
   readonly location: RepoLocation;
-  readonly headsFolder = "/repo/.jj/repo/op_heads/heads";
+  readonly headsFolder: string;
   /** Every successful creation, for "nothing twice". */
   readonly made: string[] = [];
   /** Folders in git's list of worktrees. */
   readonly worktrees = new Set<string>();
+  /** Slow, stuck and failing commands. */
+  readonly faults = new JjFaults();
+  /** The model itself, for what no method below does. */
+  readonly engine: JjEngine;
   /** Whether a token is persisted; set by the world to look into the database. */
   attributed: (token: string) => boolean = () => true;
-  /** Called in the middle of `addWorkspace` (`folder`, `tool-files`, `first-operation`) and after every mutation. */
+  /**
+   * Called in the middle of `addWorkspace` (`folder`, `tool-files`, `first-operation`, `second-operation`), of a
+   * snapshot (`snapshot-published`), of an update (`stale-snapshot`, `files-updated`), and after every mutation.
+   */
   during: (moment: string) => void = () => undefined;
-  readonly #files: FakeFiles;
-  readonly #commits = new Map<CommitId, Commit>();
-  readonly #operations: (JjOperation & { view: View })[] = [];
-  readonly #roots = new Map<string, string>();
-  #next = 1;
+  /** Workspace folder → `kind: text`, for a probe that cannot answer (sparse, submodule, unusual settings). */
+  readonly unproved = new Map<string, string>();
+  /** kiki's own folder. */
+  neutral = "/state/neutral";
+  #lingering = 0;
 
-  constructor(files: FakeFiles, repoRoot = "/src/calc") {
-    this.#files = files;
+  constructor(files: FakeFiles, repoRoot = "/src/calc", options: { colocated?: boolean } = {}) {
+    const repoDir = `${repoRoot}/.jj/repo`;
     this.location = {
       workspaceRoot: repoRoot,
       repoRoot,
-      repoDir: `${repoRoot}/.jj/repo`,
-      colocated: true,
+      repoDir,
+      colocated: options.colocated ?? true,
     };
-    this.#commits.set(ROOT_COMMIT, {
-      id: ROOT_COMMIT,
-      change: "z".repeat(32),
-      parents: [],
-      description: "",
-      files: {},
-    });
-    const view: View = {
-      visible: new Set([ROOT_COMMIT]),
-      workspaces: new Map(),
-      bookmarks: new Map(),
-    };
-    this.#operations.push({ ...blank(ROOT_OP, []), view });
+    this.headsFolder = `${repoDir}/op_heads/heads`;
+    this.engine = new JjEngine(files, this.location);
+    this.engine.onMoment = (moment) => this.during(moment);
   }
 
   // ---- what tests do as a person or an agent -----------------------------------------------------------------
 
+  /** The newest operation head. */
   get head(): OpId {
-    return this.#operations.at(-1)!.id;
+    return this.engine.newestHead().id;
+  }
+
+  /** Somebody in a workspace. */
+  in(workspace: string): FakePerson {
+    return new FakePerson(this.engine, workspace);
+  }
+
+  /** Somebody whose command saw only `op`: what it does becomes a head of its own beside what came after `op`. */
+  personAt(op: OpId, workspace: string): FakePerson {
+    return new FakePerson(this.engine, workspace, op);
+  }
+
+  /** `count` operations of a person in a row. */
+  storm(count: number, workspace = "default"): void {
+    const person = this.in(workspace);
+    for (let n = 0; n < count; n += 1) person.describe(`storm ${n}`);
+  }
+
+  /** The next `listings` of the heads also show a head that has just been replaced, as a racing readdir does. */
+  lingerHead(listings = 1): void {
+    this.#lingering = listings;
+  }
+
+  /** `jj op abandon` and garbage collection: nothing of the operation can be read any more. */
+  loseOperation(op: OpId): void {
+    this.engine.lost.add(op);
   }
 
   /** A workspace that was there before kiki, with a new change on `parents`. */
@@ -84,360 +108,314 @@ export class FakeJj implements JjRepo {
     root: string,
     parents: readonly CommitId[] = [ROOT_COMMIT],
   ): CommitId {
-    const id = this.#commit({ parents: [...parents], description: "", files: {} });
-    this.#roots.set(name, root);
-    this.#files.makeFolders(root);
-    this.#operate("", (view) => {
-      view.visible.add(id);
-      view.workspaces.set(name, id);
-    });
-    return id;
+    const { engine } = this;
+    const { files } = engine.disk;
+    files.makeFolders(root);
+    if (root === this.location.repoRoot) files.makeFolders(this.headsFolder);
+    else files.put(`${root}/.jj/repo`, this.location.repoDir);
+    if (this.location.colocated) engine.git.add(root);
+    engine.roots.set(name, root);
+    const op = engine.reconcile(PERSON);
+    const tx = new Transaction(engine.store, op.view);
+    const commit = tx.write({ parents });
+    tx.edit(name, commit.id);
+    const caller = { ...PERSON, workspace: name, root };
+    const done = engine.publish(tx, op, `add workspace '${name}'`, caller);
+    engine.disk.setRecord(root, { op: done.id, workspace: name, tree: EMPTY_TREE });
+    engine.updateFiles(done, caller);
+    return commit.id;
   }
 
-  /** A commit outside every workspace. */
+  /** A commit outside every workspace: `files` on top of its parent's. */
   personCommit(
     parent: CommitId,
     description: string,
     files: Record<string, string> = {},
   ): CommitId {
-    const id = this.#commit({ parents: [parent], description, files });
-    this.#operate("", (view) => view.visible.add(id));
+    const changes = new Map(Object.entries(files).map(([path, text]) => [path, `f:${text}`]));
+    const tree = withPaths(this.engine.store.commit(parent).tree, changes);
+    let id = "";
+    this.engine.run(PERSON, (tx) => {
+      ({ id } = tx.write({ parents: [parent], description, tree }));
+      return "new empty commit";
+    });
     return id;
   }
 
+  /** A bookmark `main` stands for a trunk: what it reaches is immutable. */
   personBookmark(name: string, commit: CommitId): void {
-    this.#operate("", (view) => view.bookmarks.set(name, commit));
+    this.engine.run(PERSON, (tx) => {
+      tx.view.bookmarks.set(name, [commit]);
+      tx.addHead(commit);
+      return `point bookmark ${name} to commit ${commit}`;
+    });
   }
 
-  /** Rewrites a workspace's `@`; descendants, workspaces and bookmarks come along. */
+  /** Edits files in a workspace and lets jj record them; descendants, workspaces and bookmarks come along. */
   amend(workspace: string, files: Record<string, string>): CommitId {
-    const old = this.#now().workspaces.get(workspace)!;
-    let fresh = old;
-    this.#operate("", (view) => {
-      fresh = this.#rewrite(view, old, { files: { ...this.#commits.get(old)!.files, ...files } });
-    });
-    return fresh;
+    return this.in(workspace).amend(files);
   }
 
   at(workspace: string): CommitId | null {
-    return this.#now().workspaces.get(workspace) ?? null;
+    return this.#now().view.workspaces.get(workspace) ?? null;
   }
 
+  /** null also while it is conflicted. */
   bookmark(name: string): CommitId | null {
-    return this.#now().bookmarks.get(name) ?? null;
+    const target = this.#now().view.bookmarks.get(name) ?? [];
+    return target.length === 1 ? (addsOf(target)[0] ?? null) : null;
   }
 
   isVisible(commit: CommitId): boolean {
-    return this.#now().visible.has(commit);
+    return this.engine.store.index(this.#now().view).visible.has(commit);
   }
 
   /** What `jj workspace forget` by a person does. */
   personForget(name: string): void {
-    this.#operate("", (view) => view.workspaces.delete(name));
+    mutations.forgetWorkspace(this.engine, name, PERSON);
   }
 
   /** A record without a folder, or with one kiki never made. */
   personRecord(name: string, root: string, commit: CommitId): void {
-    this.#roots.set(name, root);
-    this.#operate("", (view) => view.workspaces.set(name, commit));
+    this.engine.roots.set(name, root);
+    this.engine.run(PERSON, (tx) => {
+      tx.view.workspaces.set(name, commit);
+      return `add workspace '${name}'`;
+    });
   }
 
   // ---- reads -------------------------------------------------------------------------------------------------
 
   async heads(): Promise<OpId[]> {
-    return [this.head];
-  }
-
-  async operations(head: OpId, limit: number): Promise<JjOperation[]> {
-    const upTo = this.#operations.findIndex((op) => op.id === head) + 1;
-    return this.#operations
-      .slice(0, upTo)
-      .reverse()
-      .slice(0, limit)
-      .map(({ view: _view, ...op }) => op);
-  }
-
-  async operationExists(id: OpId): Promise<boolean> {
-    return this.#operations.some((op) => op.id === id);
-  }
-
-  async workspaces(op: OpId): Promise<WorkspaceView[]> {
-    const view = this.#viewAt(op);
-    return [...view.workspaces].map(([workspace, id]) => ({
-      workspace,
-      root: this.#roots.get(workspace) ?? null,
-      ...this.#commitView(view, id),
-    }));
-  }
-
-  async commits(op: OpId, revset: string): Promise<CommitView[]> {
-    const view = this.#viewAt(op);
-    const ids = this.#resolve(view, revset);
-    return ids.map((id) => this.#commitView(view, id));
-  }
-
-  #resolve(view: View, revset: string): CommitId[] {
-    const at = /^"(.+)"@(-?)$/.exec(revset);
-    if (at !== null) {
-      const head = view.workspaces.get(at[1]!);
-      if (head === undefined) throw fail("failed", "jj-revset", `no workspace ${at[1]}`);
-      return at[2] === "-" ? this.#commits.get(head)!.parents : [head];
+    const listed = [...this.engine.heads];
+    if (this.#lingering > 0 && listed.length === 1) {
+      this.#lingering -= 1;
+      listed.push(...this.#now().parents);
     }
-    if (revset === "trunk()") return [view.bookmarks.get("main") ?? ROOT_COMMIT];
-    if (revset === "all()") return [...view.visible];
-    if (revset === "none()") return [];
-    const named = view.bookmarks.get(revset) ?? (this.#commits.has(revset) ? revset : null);
-    if (named === null) throw fail("failed", "jj-revset", `Revision \`${revset}\` doesn't exist`);
-    return [named];
+    return this.#read("heads", () => listed.sort());
   }
 
-  async existing(op: OpId, ids: readonly CommitId[]): Promise<CommitView[]> {
-    const view = this.#viewAt(op);
-    return ids.filter((id) => this.#commits.has(id)).map((id) => this.#commitView(view, id));
+  operations(head: OpId, limit: number): Promise<JjOperation[]> {
+    return this.#read("operations", () => reads.operations(this.engine, head, limit));
   }
 
-  async isAncestor(_op: OpId, ancestor: CommitId, of: CommitId): Promise<boolean> {
-    return ancestor === of || this.#commits.get(of)!.parents.includes(ancestor);
+  operationExists(id: OpId): Promise<boolean> {
+    return this.#read(
+      "operationExists",
+      () => this.engine.store.operations.has(id) && !this.engine.lost.has(id),
+    );
   }
 
-  async evolvedFrom(_op: OpId, commit: CommitId): Promise<CommitId[]> {
-    return [commit]; // nothing is rewritten in this model
+  workspaces(op: OpId): Promise<WorkspaceView[]> {
+    return this.#readAt("workspaces", op, (at) => reads.workspaces(this.engine, at));
   }
 
-  async bookmarks(op: OpId): Promise<BookmarkView[]> {
-    return [...this.#viewAt(op).bookmarks].map(([name, id]) => ({ name, targets: [id] }));
+  commits(op: OpId, revset: string): Promise<CommitView[]> {
+    return this.#readAt("commits", op, (at) => reads.commits(this.engine, at, revset));
   }
 
-  async changedPaths(
-    _op: OpId,
+  existing(op: OpId, ids: readonly CommitId[]): Promise<CommitView[]> {
+    mutations.checkFullIds(ids);
+    const revset = ids.length === 0 ? "none()" : ids.map((id) => `present(${id})`).join("|");
+    return this.#readAt("existing", op, (at) => reads.commits(this.engine, at, revset));
+  }
+
+  isAncestor(op: OpId, ancestor: CommitId, of: CommitId): Promise<boolean> {
+    mutations.checkFullIds([ancestor, of]);
+    return this.#readAt("isAncestor", op, (at) => {
+      if (ancestor === of) return true;
+      reads.checkKnown(this.engine, at, of);
+      return this.engine.store.knows(at, ancestor) && this.engine.store.isAncestor(ancestor, of);
+    });
+  }
+
+  evolvedFrom(op: OpId, commit: CommitId): Promise<CommitId[]> {
+    mutations.checkFullIds([commit]);
+    return this.#readAt("evolvedFrom", op, (at) => reads.evolvedFrom(this.engine, at, commit));
+  }
+
+  bookmarks(op: OpId): Promise<BookmarkView[]> {
+    return this.#readAt("bookmarks", op, (at) => reads.bookmarks(at));
+  }
+
+  changedPaths(
+    op: OpId,
     from: CommitId,
     to: CommitId,
   ): Promise<{ status: string; path: string }[]> {
-    if (from !== ROOT_COMMIT) throw new Error("only from the root commit");
-    return Object.keys(this.#tree(to)).map((path) => ({ status: "A", path }));
+    return this.#between("changedPaths", op, from, to, reads.changedPaths);
   }
 
-  async probe(workspaceRoot: string, workspace: string, op: OpId): Promise<WorkspaceProbe> {
-    const id = this.#viewAt(op).workspaces.get(workspace) ?? null;
-    const tree = id === null ? {} : this.#tree(id);
-    const present = await this.#files.listFiles(workspaceRoot, [".jj", ".git"]);
-    // `*.ignored` files are what jj does not look at.
-    const changed = [...new Set([...Object.keys(tree), ...present])]
-      .filter((path) => !path.endsWith(".ignored"))
-      .filter((path) => this.#files.get(`${workspaceRoot}/${path}`) !== (tree[path] ?? null))
-      .map((path) => `M ${path}`);
-    return {
-      state: changed.length === 0 ? "FreshClean" : "FreshDirty",
-      fingerprint: changed.join(),
-      checkoutOp: op,
-      recordedCommit: id,
-      changed,
-      reason: null,
-    };
+  conflictedPaths(op: OpId, commit: CommitId): Promise<string[]> {
+    mutations.checkFullIds([commit]);
+    return this.#readAt("conflictedPaths", op, (at) =>
+      reads.conflicts(reads.treeOf(this.engine, at, commit)),
+    );
+  }
+
+  diff(op: OpId, from: CommitId, to: CommitId): Promise<string> {
+    return this.#between("diff", op, from, to, reads.diffText);
+  }
+
+  diffStat(op: OpId, from: CommitId, to: CommitId): Promise<string> {
+    return this.#between("diffStat", op, from, to, reads.diffStat);
+  }
+
+  statusText(workspaceRoot: string): Promise<string> {
+    return this.#read("statusText", () => reads.statusText(this.engine, workspaceRoot));
+  }
+
+  probe(workspaceRoot: string, workspace: string, op: OpId): Promise<WorkspaceProbe> {
+    return this.#read("probe", () =>
+      probe(this.engine, {
+        root: workspaceRoot,
+        workspace,
+        op,
+        busy: this.faults.isHeld(workspaceRoot),
+        unproved: this.unproved.get(workspaceRoot) ?? null,
+      }),
+    );
   }
 
   // ---- mutations ---------------------------------------------------------------------------------------------
 
-  async ensureNeutral(): Promise<void> {}
+  /** Like the real one it records the main workspace's files once, and leaves no workspace behind. */
+  async ensureNeutral(token: string): Promise<void> {
+    const { files } = this.engine.disk;
+    if (files.kindNow(`${this.neutral}/.jj/repo`) !== "absent") return;
+    await this.#mutate("ensureNeutral", token, null, () =>
+      mutations.makeNeutral(this.engine, this.neutral, token),
+    );
+  }
 
-  async addWorkspace(input: Parameters<JjRepo["addWorkspace"]>[0]): Promise<void> {
-    const { name, path, base, token } = input;
-    this.#check(token);
-    if (this.#now().workspaces.has(name)) {
-      throw fail("failed", "jj-workspace-exists", `Workspace named '${name}' already exists`);
-    }
-    const kind = this.#files.kindNow(path);
-    if (kind !== "absent" && kind !== "empty-folder") throw new Error(`${path} is not empty`);
-    if (!this.#now().visible.has(base)) throw new Error(`${base} is hidden: it would come back`);
-    this.#files.makeFolders(path);
-    this.during("folder");
-    this.#files.put(`${path}/.jj/repo`, "../../calc/.jj/repo");
-    this.#files.put(`${path}/.git`, "gitdir: elsewhere");
-    this.worktrees.add(path);
-    this.during("tool-files");
-    const temporary = this.#commit({ parents: [ROOT_COMMIT], description: "", files: {} });
-    this.#roots.set(name, path);
-    // The first of the two operations carries no arguments (jj 0.46).
-    this.#operate("", (view) => {
-      view.visible.add(temporary);
-      view.workspaces.set(name, temporary);
+  async addWorkspace(input: mutations.NewWorkspace): Promise<void> {
+    await this.#mutate("addWorkspace", input.token, null, () => {
+      mutations.addWorkspace(this.engine, input, (moment) => {
+        if (moment === "tool-files" && this.location.colocated) this.worktrees.add(input.path);
+        this.during(moment);
+      });
+      this.made.push(`workspace ${input.name}`);
+      this.during("workspace");
     });
-    this.during("first-operation");
-    const id = this.#commit({ parents: [base], description: input.description, files: {} });
-    this.#operate(`jj workspace add --config kiki.token=${token}`, (view) => {
-      view.visible.delete(temporary);
-      view.visible.add(id);
-      view.workspaces.set(name, id);
-    });
-    for (const [file, text] of Object.entries(this.#tree(id)))
-      this.#files.put(`${path}/${file}`, text);
-    this.made.push(`workspace ${name}`);
-    this.during("workspace");
   }
 
   async forgetWorkspace(name: string, token: string): Promise<void> {
-    this.#check(token);
-    if (!this.#now().workspaces.has(name)) throw new Error(`No such workspace: ${name}`);
-    this.#operate(`jj workspace forget --config kiki.token=${token}`, (view) => {
-      const id = view.workspaces.get(name)!;
-      view.workspaces.delete(name);
-      const commit = this.#commits.get(id)!;
-      if (commit.description === "" && Object.keys(commit.files).length === 0)
-        view.visible.delete(id);
+    await this.#mutate("forgetWorkspace", token, null, () => {
+      const caller = mutations.fromNeutral(token, `workspace forget ${name}`);
+      mutations.forgetWorkspace(this.engine, name, caller);
+      this.during("forget");
     });
-    this.during("forget");
   }
 
   async forgetWorktree(path: string): Promise<void> {
-    if (this.#files.kindNow(path) === "absent") this.worktrees.delete(path);
+    if (this.engine.disk.files.kindNow(path) !== "absent") return;
+    this.worktrees.delete(path);
+    this.engine.git.remove(path);
   }
 
   async abandon(commits: readonly CommitId[], token: string): Promise<void> {
-    this.#check(token);
-    this.#operate(`jj abandon --config kiki.token=${token}`, (view) => {
-      for (const id of commits) {
-        view.visible.delete(id);
-        for (const [workspace, head] of view.workspaces) {
-          if (head !== id) continue;
-          const { parents } = this.#commits.get(id)!;
-          const fresh = this.#commit({ parents, description: "", files: {} });
-          view.visible.add(fresh);
-          view.workspaces.set(workspace, fresh);
-        }
-      }
+    if (commits.length === 0) return;
+    await this.#mutate("abandon", token, null, () => {
+      const caller = mutations.fromNeutral(token, `abandon ${commits.join("|")}`);
+      mutations.abandon(this.engine, commits, caller);
+      this.during("abandon");
     });
-    this.during("abandon");
   }
 
   async createBookmark(name: string, commit: CommitId, token: string): Promise<void> {
-    this.#check(token);
-    if (this.#now().bookmarks.has(name)) {
-      throw fail("failed", "jj-bookmark-exists", "Bookmark already exists");
-    }
-    if (!this.#now().visible.has(commit))
-      throw new Error(`${commit} is hidden: it would come back`);
-    this.#operate(`jj bookmark create --config kiki.token=${token}`, (view) =>
-      view.bookmarks.set(name, commit),
-    );
-    this.made.push(`bookmark ${name}`);
-    this.during("bookmark");
+    await this.#mutate("createBookmark", token, null, () => {
+      const caller = mutations.fromNeutral(token, `bookmark create -r ${commit} ${name}`);
+      mutations.createBookmark(this.engine, name, commit, caller);
+      this.made.push(`bookmark ${name}`);
+      this.during("bookmark");
+    });
   }
 
   async deleteBookmark(name: string, token: string): Promise<void> {
-    this.#check(token);
-    this.#operate(`jj bookmark delete --config kiki.token=${token}`, (view) =>
-      view.bookmarks.delete(name),
-    );
-    this.during("delete-bookmark");
+    await this.#mutate("deleteBookmark", token, null, () => {
+      const caller = mutations.fromNeutral(token, `bookmark delete ${name}`);
+      mutations.deleteBookmark(this.engine, name, caller);
+      this.during("delete-bookmark");
+    });
   }
 
-  // ---- not part of making a thread ---------------------------------------------------------------------------
+  async snapshot(workspaceRoot: string, token: string): Promise<void> {
+    await this.#mutate("snapshot", token, workspaceRoot, () => {
+      this.engine.begin(this.#inFolder(workspaceRoot, token, "util snapshot"));
+      this.during("snapshot");
+    });
+  }
 
-  conflictedPaths(): Promise<string[]> {
-    throw new Error("not in this fake");
+  async updateStale(workspaceRoot: string, token: string): Promise<void> {
+    await this.#mutate("updateStale", token, workspaceRoot, () => {
+      updateStale(this.engine, this.#inFolder(workspaceRoot, token, "workspace update-stale"));
+      this.during("update-stale");
+    });
   }
-  diff(): Promise<string> {
-    throw new Error("not in this fake");
+
+  stageRebase(input: Parameters<JjRepo["stageRebase"]>[0]): Promise<StagedOperation> {
+    return this.#mutate("stageRebase", input.token, null, () => {
+      const caller = mutations.fromNeutral(input.token, `rebase --onto=${input.onto}`);
+      const staged = mutations.stageRebase(this.engine, input, caller);
+      this.during("stage");
+      return staged;
+    });
   }
-  diffStat(): Promise<string> {
-    throw new Error("not in this fake");
-  }
-  statusText(): Promise<string> {
-    throw new Error("not in this fake");
-  }
-  snapshot(): Promise<void> {
-    throw new Error("not in this fake");
-  }
-  updateStale(): Promise<void> {
-    throw new Error("not in this fake");
-  }
-  stageRebase(): Promise<StagedOperation> {
-    throw new Error("not in this fake");
-  }
-  integrate(): Promise<void> {
-    throw new Error("not in this fake");
+
+  async integrate(op: OpId, token: string): Promise<void> {
+    await this.#mutate("integrate", token, null, () => {
+      reads.operationAt(this.engine, op);
+      this.engine.integrate(op, mutations.fromNeutral(token, `op integrate ${op}`));
+      this.during("integrate");
+    });
   }
 
   // ---- inside ------------------------------------------------------------------------------------------------
 
-  #now(): View {
-    return this.#operations.at(-1)!.view;
+  #now(): Operation {
+    return this.engine.newestHead();
   }
 
-  #viewAt(op: OpId): View {
-    const found = this.#operations.find((o) => o.id === op);
-    if (found === undefined)
-      throw fail("failed", "jj-op-missing", `No operation ID matching ${op}`);
-    return found.view;
+  #inFolder(root: string, token: string, command: string): Caller {
+    const record = this.engine.disk.record(root);
+    if (record === null) throw fail("failed", "jj-failed", `There is no jj repo in "${root}"`);
+    const args = `jj --config kiki.token=${token} -R ${root} ${command}`;
+    return { args, workspace: record.workspace, root };
   }
 
-  #check(token: string): void {
-    if (!this.attributed(token))
-      throw new Error(`token ${token} was not persisted before its command`);
+  #mutate<T>(method: JjMethod, token: string, root: string | null, body: () => T): Promise<T> {
+    return this.faults.mutate(method, root, () => {
+      if (!this.attributed(token))
+        throw new Error(`token ${token} was not persisted before its command`);
+      return body();
+    });
   }
 
-  #operate(args: string, change: (view: View) => unknown): void {
-    const before = this.#operations.at(-1)!;
-    const view: View = {
-      visible: new Set(before.view.visible),
-      workspaces: new Map(before.view.workspaces),
-      bookmarks: new Map(before.view.bookmarks),
-    };
-    change(view);
-    const id = this.#next.toString(16).padStart(128, "0");
-    this.#next += 1;
-    this.#operations.push({ ...blank(id, [before.id]), args, view });
+  #readAt<T>(method: JjMethod, op: OpId, body: (at: Operation) => T): Promise<T> {
+    return this.#read(method, () => body(reads.operationAt(this.engine, op)));
   }
 
-  #commit(of: Omit<Commit, "id" | "change"> & { change?: string }): CommitId {
-    const id = this.#next.toString(16).padStart(40, "c");
-    const change = of.change ?? this.#next.toString(16).padStart(32, "k");
-    this.#next += 1;
-    this.#commits.set(id, { ...of, id, change });
-    return id;
+  #between<T>(
+    method: JjMethod,
+    op: OpId,
+    from: CommitId,
+    to: CommitId,
+    body: (from: ReturnType<typeof reads.treeOf>, to: ReturnType<typeof reads.treeOf>) => T,
+  ): Promise<T> {
+    mutations.checkFullIds([from, to]);
+    return this.#readAt(method, op, (at) =>
+      body(reads.treeOf(this.engine, at, from), reads.treeOf(this.engine, at, to)),
+    );
   }
 
-  #rewrite(view: View, old: CommitId, to: Partial<Commit>): CommitId {
-    const before = this.#commits.get(old)!;
-    const fresh = this.#commit({ ...before, ...to, change: before.change });
-    view.visible.delete(old);
-    view.visible.add(fresh);
-    for (const [name, id] of view.workspaces) if (id === old) view.workspaces.set(name, fresh);
-    for (const [name, id] of view.bookmarks) if (id === old) view.bookmarks.set(name, fresh);
-    const children = [...view.visible].filter((id) => this.#commits.get(id)!.parents.includes(old));
-    for (const id of children) {
-      const { parents } = this.#commits.get(id)!;
-      this.#rewrite(view, id, { parents: parents.map((p) => (p === old ? fresh : p)) });
-    }
-    return fresh;
+  /** A read that made an operation, or moved a head, is a bug of the fake. */
+  #read<T>(method: JjMethod, body: () => T): Promise<T> {
+    return this.faults.read(method, () => {
+      const before = [this.engine.store.operations.size, ...this.engine.heads].join();
+      const result = body();
+      const after = [this.engine.store.operations.size, ...this.engine.heads].join();
+      if (after !== before) throw new Error(`${method} wrote`);
+      return result;
+    });
   }
-
-  /** Files of a commit: its own over its ancestors'. */
-  #tree(id: CommitId): Record<string, string> {
-    const commit = this.#commits.get(id)!;
-    return Object.assign({}, ...commit.parents.map((p) => this.#tree(p)), commit.files) as Record<
-      string,
-      string
-    >;
-  }
-
-  #commitView(view: View, id: CommitId): CommitView {
-    const commit = this.#commits.get(id)!;
-    const twins = [...view.visible].filter((v) => this.#commits.get(v)!.change === commit.change);
-    return {
-      commitId: id,
-      changeId: commit.change,
-      parents: commit.parents,
-      description: commit.description,
-      conflict: false,
-      empty: Object.keys(commit.files).length === 0,
-      divergent: twins.length > 1,
-      immutable: id === ROOT_COMMIT,
-      hidden: !view.visible.has(id),
-    };
-  }
-}
-
-function blank(id: OpId, parents: OpId[]): JjOperation {
-  return { id, parents, description: "", isSnapshot: false, workspaceName: null, args: "" };
 }

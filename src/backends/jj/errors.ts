@@ -33,7 +33,8 @@ const PATTERNS: readonly Pattern[] = [
   { code: "jj-op-missing", pattern: /No operation ID matching|Operation ID .* is ambiguous/i },
   {
     code: "jj-revset",
-    pattern: /Failed to parse revset|Revision `.*` doesn't exist|is ambiguous|is divergent/,
+    pattern:
+      /Failed to parse revset|Revision `.*` doesn't exist|is ambiguous|is divergent|Name `.*` is conflicted|doesn't have a working-copy commit/,
     hint: "`jj help -k revsets` explains revsets",
   },
 ];
