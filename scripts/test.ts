@@ -3,25 +3,11 @@
  *
  *   bun scripts/test.ts [words…] [bun test options]    words select test files by path
  *
- * Around bun's own runner it adds what that cannot know: dist/ is built first when it is out of
- * date; a file that never reported (did not load, or ended the process) counts as failed; and so
- * does anything a test left behind. Every run has its own TMPDIR, which marks what belongs to it,
- * so several runs on one machine do not see each other's processes and folders.
+ * What it adds to bun's own runner is in suite.ts.
  */
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
-import { join } from "node:path";
-import { build, isBuilt } from "./build.ts";
-import { testFiles, tally, type Tally } from "./junit.ts";
-import { endProcesses, processesMentioning, type Leftover } from "./leftovers.ts";
+import { testFiles } from "./junit.ts";
 import { ROOT } from "./packages.ts";
-
-const TEST_TIMEOUT_MS = 60_000;
-// Beyond this the real tools that tests start (jj, tmux, daemons) only wait for each other.
-const MAX_WORKERS = 4;
-// A daemon that was told to stop may still be writing its last lines.
-const SETTLE_MS = 5_000;
-const SETTLE_POLL_MS = 100;
+import { exitWith, runSuite } from "./suite.ts";
 
 /** Test files to run, and the options to hand to bun. */
 function selection(args: string[]): { files: string[]; options: string[] } {
@@ -40,113 +26,15 @@ function selection(args: string[]): { files: string[]; options: string[] } {
   return { files, options };
 }
 
-/**
- * The environment of a test run: the caller's own tmux, jj, git and kiki settings must not reach
- * the tests, nor the tests the caller's home.
- */
-function testEnvironment(runRoot: string): Record<string, string> {
-  const env: Record<string, string> = {};
-  for (const [name, value] of Object.entries(process.env)) {
-    // KIKI_TEST_… is how a person talks to the tests themselves.
-    if (/^(TMUX|KIKI_(?!TEST_)|JJ_|GIT_|XDG_|BUN_OPTIONS|BUN_TMPDIR)/.test(name)) continue;
-    if (value !== undefined) env[name] = value;
-  }
-  const home = join(runRoot, "home");
-  mkdirSync(home);
-  return { ...env, HOME: home, TMPDIR: runRoot, TMUX_TMPDIR: runRoot, NODE_ENV: "test" };
-}
-
-/** Names in the run's folder that a test made and did not remove. */
-function foldersLeft(runRoot: string): string[] {
-  return readdirSync(runRoot).filter(
-    // bun unpacks embedded native modules here and leaves them for the next start.
-    (name) => name !== "home" && name !== "junit.xml" && !/^\.bun-.*\.node$/.test(name),
-  );
-}
-
-/** Waits for the run to come to rest; whatever is still there then was left behind. */
-async function leftBehind(runRoot: string): Promise<Leftover[]> {
-  const deadline = performance.now() + SETTLE_MS;
-  for (;;) {
-    const processes = processesMentioning(runRoot);
-    const folders = foldersLeft(runRoot);
-    if (processes.length + folders.length === 0 || performance.now() > deadline) {
-      return [...processes, ...folders.map((name) => ({ what: `folder ${name}` }))];
-    }
-    await Bun.sleep(SETTLE_POLL_MS);
-  }
-}
-
-async function runTests(runRoot: string, files: string[], options: string[]): Promise<Tally> {
-  const report = join(runRoot, "junit.xml");
-  // One worker per core; at least two, because only workers survive a test that ends its process.
-  const workers = Math.max(2, Math.min(MAX_WORKERS, availableParallelism()));
-  const child = Bun.spawn(
-    [
-      process.execPath,
-      "test",
-      `--parallel=${workers}`,
-      `--max-concurrency=${workers}`,
-      `--timeout=${TEST_TIMEOUT_MS}`,
-      "--reporter=junit",
-      `--reporter-outfile=${report}`,
-      ...options,
-      ...files.map((file) => `./${file}`),
-    ],
-    { cwd: ROOT, env: testEnvironment(runRoot), stdio: ["ignore", "inherit", "inherit"] },
-  );
-  // Interrupted, the run still cleans up after itself.
-  const stop = (): void => child.kill();
-  process.on("SIGINT", stop);
-  process.on("SIGTERM", stop);
-  const exitCode = await child.exited;
-
-  const xml = await Bun.file(report)
-    .text()
-    .catch(() => "");
-  const narrowed = options.some((option) => /^(-t|--test-name-pattern|--bail|--only)/.test(option));
-  const result = tally(xml, narrowed ? [] : files);
-  if (exitCode !== 0 && result.failures.length === 0) {
-    result.failures.push(`bun test: ended with code ${exitCode} and reported no failure`);
-  }
-  return result;
-}
-
-async function main(): Promise<number> {
+await exitWith(async () => {
   const { files, options } = selection(process.argv.slice(2));
   if (files.length === 0) {
     console.log("no test file matches");
     console.log("0 passed, 1 failed");
     return 1;
   }
-  const dist = join(ROOT, "dist");
-  if (!isBuilt(dist)) {
-    console.error("building dist/kiki");
-    await build([], dist);
-  }
-
-  const runRoot = realpathSync(mkdtempSync(join(tmpdir(), "kiki-test-")));
-  try {
-    const result = await runTests(runRoot, files, options);
-    const left = await leftBehind(runRoot);
-    endProcesses(left);
-    for (const { what } of left) result.failures.push(`left behind: ${what}`);
-
-    if (result.failures.length > 0) console.log("\nfailed:");
-    for (const failure of result.failures) console.log(`  ${failure}`);
-    const skipped = result.skipped > 0 ? `, ${result.skipped} skipped` : "";
-    console.log(`${result.passed} passed, ${result.failures.length} failed${skipped}`);
-    return result.failures.length > 0 ? 1 : 0;
-  } finally {
-    rmSync(runRoot, { recursive: true, force: true });
-  }
-}
-
-let code = 1;
-try {
-  code = await main();
-} catch (error) {
-  console.log(`test run: ${error instanceof Error ? error.message : String(error)}`);
-  console.log("0 passed, 1 failed");
-}
-process.exit(code);
+  const result = await runSuite({ files, options, env: {} });
+  const skipped = result.skipped > 0 ? `, ${result.skipped} skipped` : "";
+  console.log(`${result.passed} passed, ${result.failures.length} failed${skipped}`);
+  return result.failures.length > 0 ? 1 : 0;
+});

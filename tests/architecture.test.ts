@@ -130,7 +130,7 @@ const CORE_IS_PURE = {
 
 /** Never in kk-hook's bundle, not even lazily. */
 const HOOK_NEVER =
-  /^(?:bun:sqlite|blessed|@parcel\/watcher|execa|citty|consola|zod|src\/(?:store|ui|daemon|backends)\/.*)$/;
+  /^(?:bun:sqlite|blessed|@parcel\/watcher|execa|citty|consola|zod|smol-toml|src\/(?:store|ui|daemon|backends)\/.*)$/;
 
 // Reading sources --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@
  * has exited, whoever else still holds it.
  */
 import { commandEnv } from "../core/daemon-env.ts";
-import { closeSync, fstatSync, readSync, statSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { constants as osConstants, tmpdir } from "node:os";
 import { errorLine, fail } from "../core/errors.ts";
 import { namelessFile } from "./files.ts";
@@ -134,6 +134,30 @@ export function runSync(request: Pick<RunRequest, "argv" | "cwd" | "env" | "time
   }
 }
 
+export interface DetachedCommand {
+  pid: number;
+  /** Resolves when the process has ended. Never rejects. */
+  exited: Promise<void>;
+}
+
+/**
+ * Starts a command that may outlive this process: own session and group, standard input empty, output appended to the
+ * file `log` (0600, never through a symlink). No time-out and no cap: both are the caller's. Errors as `run`.
+ */
+export function startDetached(
+  request: Pick<RunRequest, "argv" | "cwd" | "env"> & { log: string },
+): DetachedCommand {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = constants;
+  const fd = openSync(request.log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600);
+  try {
+    const child = start(request, { stdinFd: null, stdoutFd: fd, stderrFd: fd });
+    child.unref();
+    return { pid: child.pid, exited: child.exited.then(() => undefined) };
+  } finally {
+    closeSync(fd);
+  }
+}
+
 /** First line of a command's error output, for one-line messages. */
 export function firstLine(text: string): string {
   return (
@@ -144,7 +168,10 @@ export function firstLine(text: string): string {
   );
 }
 
-function start(request: RunRequest, files: CommandFiles) {
+function start(
+  request: Pick<RunRequest, "argv" | "cwd" | "env">,
+  files: Pick<CommandFiles, "stdinFd" | "stdoutFd" | "stderrFd">,
+) {
   try {
     return Bun.spawn([...request.argv], {
       cwd: request.cwd,

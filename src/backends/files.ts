@@ -6,15 +6,20 @@ import {
   appendFileSync,
   chmodSync,
   closeSync,
+  fchmodSync,
   fsyncSync,
+  ftruncateSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
+  readSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   unlinkSync,
   writeFileSync,
@@ -124,6 +129,67 @@ export function copyInto(from: string, to: string): string | null {
   const bytes = readFileSync(from);
   writeDurable(to, bytes, 0o600);
   return createHash("sha256").update(bytes).digest("hex");
+}
+
+/**
+ * Puts `bytes` at `path` only when nothing is there: complete or not at all, durable, `mode` exactly. False when
+ * something is there already, whatever it is. `beside`: folder for the temporary file, on the same filesystem.
+ */
+export function writeNew(
+  path: string,
+  bytes: Uint8Array,
+  mode: number,
+  beside = dirname(path),
+): boolean {
+  const temporary = join(beside, `.kiki-${randomBytes(6).toString("hex")}.tmp`);
+  try {
+    const fd = openSync(temporary, "wx", mode);
+    try {
+      writeAll(fd, bytes);
+      fchmodSync(fd, mode);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    // Unlike rename, link refuses a name that is taken.
+    linkSync(temporary, path);
+    return true;
+  } catch (error) {
+    if ((error as { code?: string }).code === "EEXIST") return false;
+    throw error;
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+}
+
+/** Keeps the newest half of a file that grew beyond `maxBytes`. A writer that appends (O_APPEND) goes on after it. */
+export function keepNewest(path: string, maxBytes: number): void {
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (size <= maxBytes) return;
+  const keep = Buffer.alloc(Math.floor(maxBytes / 2));
+  const fd = openSync(path, "r+");
+  try {
+    readSync(fd, keep, 0, keep.length, size - keep.length);
+    ftruncateSync(fd, 0);
+  } finally {
+    closeSync(fd);
+  }
+  appendFileSync(path, `kiki: ${size - keep.length} bytes of older output are left out here\n`);
+  appendFileSync(path, keep);
+}
+
+/** Up to `bytes` from the end of a file, as text; "" when there is none. */
+export function endOfFile(path: string, bytes: number): string {
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === 0) return "";
+  const buffer = Buffer.alloc(Math.min(bytes, size));
+  const fd = openSync(path, "r");
+  try {
+    const read = readSync(fd, buffer, 0, buffer.length, size - buffer.length);
+    return buffer.toString("utf8", 0, read);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /**

@@ -4,9 +4,9 @@ import { renderLs } from "../core/render/ls.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Output } from "../rpc/contract/methods.ts";
 import { connect } from "./connect.ts";
-import { colour, columns, print, printJson, stdoutIsTerminal } from "./out.ts";
+import { discoverContext } from "./context.ts";
+import { colour, columns, print, printJson } from "./out.ts";
 import { NO_REPOS } from "./repo.ts";
-import { tmuxThread } from "./tmux-client.ts";
 
 const NO_THREADS_ANYWHERE = "no threads in any repository — kk new, in one, starts one";
 
@@ -19,7 +19,7 @@ export const lsCommand = defineCommand({
   },
   async run({ args }) {
     const { client } = await connect();
-    const here = await client.call("ResolveFolder", { folder: process.cwd() });
+    const here = await discoverContext(client);
     // The two flags are independent: one widens the lifecycle, the other the repositories.
     const everyRepo = args["all-repos"] === true || here.repo === null;
     const repo = everyRepo || here.repo === null ? null : { repoId: here.repo.repoId };
@@ -39,23 +39,16 @@ async function hasNoRepos(client: Client): Promise<boolean> {
 /** The table, as `kk ls` and bare `kk` show it. */
 export function printThreads(
   summaries: Output<"RepoThreadSummaries">,
-  view: { here: Output<"ResolveFolder">; repoColumn: boolean },
+  view: { here: Output<"ResolveContext">; repoColumn: boolean },
 ): void {
   if (view.repoColumn && summaries.threads.length === 0) return print(NO_THREADS_ANYWHERE);
   const text = renderLs(summaries.threads, {
     columns: columns(),
     colour: colour(),
     repoColumn: view.repoColumn,
-    current: currentThread(view.here),
+    current: view.here.thread?.threadId ?? null,
   });
   print(text);
-}
-
-/** Only to mark a row, so tmux is asked only when a person is looking. */
-function currentThread(here: Output<"ResolveFolder">): string | null {
-  const named = process.env["KIKI_THREAD_ID"] || null;
-  const shown = named === null && stdoutIsTerminal() ? tmuxThread(process.env) : null;
-  return named ?? shown ?? here.thread?.threadId ?? null;
 }
 
 /**
@@ -63,7 +56,7 @@ function currentThread(here: Output<"ResolveFolder">): string | null {
  * repository is registered: then there is nothing to show.
  */
 export async function printOverview(client: Client): Promise<boolean> {
-  const here = await client.call("ResolveFolder", { folder: process.cwd() });
+  const here = await discoverContext(client);
   if (here.repo === null) return printEverywhere(client, here);
   const { repoId, path, activeThreads, closedThreads } = here.repo;
   print(`${path} — ${activeThreads} active, ${closedThreads} closed`);
@@ -72,7 +65,7 @@ export async function printOverview(client: Client): Promise<boolean> {
   return true;
 }
 
-async function printEverywhere(client: Client, here: Output<"ResolveFolder">): Promise<boolean> {
+async function printEverywhere(client: Client, here: Output<"ResolveContext">): Promise<boolean> {
   if (await hasNoRepos(client)) return false;
   print("this folder is in no registered repository (kk init registers it) — the others:");
   const summaries = await client.call("RepoThreadSummaries", { repo: null, closed: false });

@@ -3,12 +3,15 @@ import { fstatSync, readFileSync } from "node:fs";
 import { isatty } from "node:tty";
 import { defineCommand } from "citty";
 import { agentEnv } from "../core/agent-env.ts";
-import { fail, KikiError } from "../core/errors.ts";
-import { shellLine } from "../core/shell-line.ts";
+import { configurationOf } from "../core/config/variables.ts";
+import { fail } from "../core/errors.ts";
+import { printable } from "../core/render/width.ts";
+import { shellLine, threadWord } from "../core/shell-line.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Input, Output } from "../rpc/contract/methods.ts";
-import { approve } from "./approve.ts";
+import { approvedCall } from "./approved-call.ts";
 import type { CommandData } from "./args.ts";
+import { printProblems } from "./config.ts";
 import { connect } from "./connect.ts";
 import { contextThread } from "./context.ts";
 import { DEFAULT_HARNESS, findHarness, HARNESS_BINARIES } from "./harness-binaries.ts";
@@ -17,12 +20,7 @@ import { followCreation } from "./progress.ts";
 import { runOnTerminal } from "./spawn-tty.ts";
 import { moveTo, sessionSocket } from "./tmux-client.ts";
 
-type NewThread = Input<"BeginApproval">["args"];
-
-/** A plan reads the repository; a slow jj may take its time. */
-const PLAN_TIMEOUT_MS = 120_000;
-/** Plans shown in a row before a repository that never stands still is reported. */
-const MAX_PLANS = 5;
+type NewThread = Omit<Input<"NewThread">, "digest">;
 
 export const newCommand = defineCommand({
   meta: { name: "new", description: "Create a thread: workspace, bookmark, tmux session, agent" },
@@ -49,12 +47,12 @@ export const newCommand = defineCommand({
     harness: {
       type: "enum",
       options: Object.keys(HARNESS_BINARIES),
-      description: `Coding agent (default ${DEFAULT_HARNESS})`,
+      description: "Coding agent (default: agent.default_harness of the configuration)",
     },
     "harness-arg": {
       type: "string",
       valueHint: "arg",
-      description: "Argument for the agent; may be repeated",
+      description: "Argument for the agent, instead of agent.harness_args; may be repeated",
       repeat: true,
     },
     detach: { type: "boolean", description: "Stay here afterwards" },
@@ -79,43 +77,16 @@ export const newCommand = defineCommand({
       harnessArgs: (data as CommandData | undefined)?.lists["harness-arg"] ?? [],
     });
     const json = args.json === true;
-    const created = await approvedCreation(client, request, json);
+    const created = await approvedCall(client, "NewThread", request, {
+      json,
+      changed: "the repository moved while you were reading; this is the plan now:",
+    });
     await followCreation(client, created, json ? printError : print);
     if (json) return printJson(await stateNow(created));
-    print(`created ${created.name}`);
+    print(`created ${printable(created.name)}`);
     await arrive(created, args.detach === true);
   },
 });
-
-/**
- * What is created is exactly what was approved. When the repository moved while the person was reading (an agent
- * snapshots all day), the new plan is shown and asked about anew.
- */
-async function approvedCreation(
-  client: Client,
-  request: NewThread,
-  json: boolean,
-): Promise<Output<"NewThread">> {
-  for (let round = 1; ; round += 1) {
-    const plan = await client.call(
-      "BeginApproval",
-      { method: "NewThread", args: request },
-      { timeoutMs: PLAN_TIMEOUT_MS },
-    );
-    approve(plan, json);
-    try {
-      return await client.call(
-        "NewThread",
-        { ...request, digest: plan.digest },
-        { timeoutMs: PLAN_TIMEOUT_MS },
-      );
-    } catch (error) {
-      const changed = error instanceof KikiError && error.code === "plan-changed";
-      if (!changed || round === MAX_PLANS) throw error;
-      note("the repository moved while you were reading; this is the plan now:");
-    }
-  }
-}
 
 type Given = Pick<
   NewThread,
@@ -126,12 +97,14 @@ type Given = Pick<
 async function gather(client: Client, given: Given): Promise<NewThread> {
   const folder = process.cwd();
   const context = await contextThread(client);
-  const harness = given.harness ?? DEFAULT_HARNESS;
+  const repo = context === null ? { folder } : { repoId: context.repoId };
+  const harness = given.harness ?? (await configuredHarness(client, repo));
   const shell = process.env["SHELL"];
   return {
     ...given,
+    harness,
     prompt: given.prompt?.trim() ? given.prompt : null,
-    repo: context === null ? { folder } : { repoId: context.repoId },
+    repo,
     contextThread: context?.threadId ?? null,
     folder,
     harnessExecutable: findHarness(harness, process.env),
@@ -140,6 +113,19 @@ async function gather(client: Client, given: Given): Promise<NewThread> {
     shell: shell?.startsWith("/") ? shell : "/bin/sh",
     env: agentEnv(process.env),
   };
+}
+
+/** What is wrong in the configuration a thread is made with is said before its plan is shown. */
+async function configuredHarness(client: Client, repo: NewThread["repo"]): Promise<string> {
+  const { settings, problems } = await client.call("GetConfig", {
+    repo,
+    thread: null,
+    key: "agent.default_harness",
+    env: configurationOf(process.env),
+  });
+  printProblems(problems);
+  const value = settings[0]?.value;
+  return typeof value === "string" ? value : DEFAULT_HARNESS;
 }
 
 /** tmux gives a session nobody is attached to the size it was made with. */
@@ -175,7 +161,7 @@ async function stateNow(created: Output<"NewThread">): Promise<Output<"GetThread
 
 /** Goes to the new thread when this terminal is in its tmux server; else says how to get there. */
 async function arrive(created: Output<"NewThread">, detach: boolean): Promise<void> {
-  if (detach) return print(`kk switch ${shellLine([created.name])}`);
+  if (detach) return print(`kk switch ${threadWord(created.name)}`);
   // The daemon may have been replaced while the agent started.
   const { client } = await connect();
   const thread = { repo: { repoId: created.repoId }, thread: created.threadId };

@@ -1,7 +1,7 @@
 /** Shows a creation saga while it runs: one line per step, plain text, nothing that moves the cursor. */
 import { fail, KikiError } from "../core/errors.ts";
 import { printable } from "../core/render/width.ts";
-import { shellLine } from "../core/shell-line.ts";
+import { threadWord } from "../core/shell-line.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Output } from "../rpc/contract/methods.ts";
 import { connect } from "./connect.ts";
@@ -24,7 +24,7 @@ export async function followCreation(
   show: (line: string) => void,
 ): Promise<void> {
   const onInterrupt = (): void => {
-    note(`creation goes on in the background: kk status ${shellLine([created.name])}`);
+    note(`creation goes on in the background: kk status ${threadWord(created.name)}`);
     process.exit(130);
   };
   process.once("SIGINT", onInterrupt);
@@ -35,8 +35,26 @@ export async function followCreation(
       "failed",
       "create-failed",
       `${created.name} could not be created: ${end.error ?? end.lifecycle}`,
-      `kk status ${shellLine([created.name])}`,
+      `kk status ${threadWord(created.name)}`,
     );
+  } finally {
+    process.removeListener("SIGINT", onInterrupt);
+  }
+}
+
+/** Resolves with how any other operation ended. */
+export async function followOperation(
+  client: Client,
+  begun: Output<"ApplyRepair">,
+  show: (line: string) => void,
+): Promise<Progress> {
+  const onInterrupt = (): void => {
+    note(`it goes on in the background: kk status ${threadWord(begun.name)}`);
+    process.exit(130);
+  };
+  process.once("SIGINT", onInterrupt);
+  try {
+    return await watch(client, begun, show);
   } finally {
     process.removeListener("SIGINT", onInterrupt);
   }
@@ -72,7 +90,10 @@ export class Shown {
   readonly #lines = new Set<string>();
 
   news(progress: Pick<Progress, "steps" | "attention">): string[] {
-    const lines = progress.steps.flatMap((s) => (s.state === "Completed" ? [`  ✓ ${s.name}`] : []));
+    const lines = progress.steps.flatMap((step) => {
+      if (step.state === "Completed") return [`  ✓ ${step.name}`];
+      return step.note === undefined ? [] : [`  … ${step.name}: ${printable(step.note)}`];
+    });
     // Undoing goes backwards. Why it failed comes at the end, once; here, that it failed is enough.
     for (const step of progress.steps.toReversed()) {
       if (step.error !== null) lines.push(`  ! ${step.name} failed`);

@@ -1,7 +1,7 @@
 /** `kk switch`: moves this terminal to a thread's tmux session. Changes nothing in the daemon. */
 import { defineCommand } from "citty";
 import { fail } from "../core/errors.ts";
-import { shellLine } from "../core/shell-line.ts";
+import { shellLine, threadWord } from "../core/shell-line.ts";
 import type { Output } from "../rpc/contract/methods.ts";
 import type { ThreadSummary } from "../rpc/contract/types.ts";
 import { connect } from "./connect.ts";
@@ -57,13 +57,13 @@ function noSession(summary: ThreadSummary): Error {
       "failed",
       "no-session",
       `${JSON.stringify(summary.name)} has no tmux session: it is ${summary.lifecycle}`,
-      `kk status ${shellLine([summary.name])}`,
+      `kk status ${threadWord(summary.name)}`,
     );
   }
   return fail(
     "needsRepair",
     "session-missing",
     `the tmux session of ${JSON.stringify(summary.name)} is gone`,
-    `kk status ${shellLine([summary.name])}`,
+    `kk status ${threadWord(summary.name)}`,
   );
 }

@@ -32,7 +32,7 @@ const DAEMON_NAMES: ReadonlySet<string> = new Set([
   "WAYLAND_DISPLAY",
 ]);
 /** `KIKI_<SECTION>__<KEY>`: configuration. Every other KIKI_ name belongs to one thread or one test. */
-const CONFIGURATION = /^KIKI_[A-Z0-9]+__[A-Z0-9_]+$/;
+const CONFIGURATION = /^KIKI_[A-Z0-9]+__[A-Za-z0-9_]+$/;
 
 /** What a command kiki runs may see of `from`. */
 export function commandEnv(from: Record<string, string | undefined>): Record<string, string> {

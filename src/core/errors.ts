@@ -58,3 +58,9 @@ export function errorLine(error: unknown): string {
   if (error instanceof Error) return error.message.split("\n")[0] ?? error.name;
   return String(error);
 }
+
+/** One line of an error, with its remedy: what a journal keeps and a person reads. */
+export function describeError(error: unknown): string {
+  const hint = error instanceof KikiError && error.hint !== undefined ? ` — ${error.hint}` : "";
+  return `${errorLine(error)}${hint}`;
+}

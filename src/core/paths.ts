@@ -2,6 +2,8 @@
 
 export interface StatePaths {
   root: string;
+  /** The user's configuration. */
+  config: string;
   userDb: string;
   socket: string;
   pid: string;
@@ -13,6 +15,7 @@ export interface StatePaths {
 export function statePaths(root: string): StatePaths {
   return {
     root,
+    config: `${root}/config.toml`,
     userDb: `${root}/state.db`,
     socket: `${root}/kkd.sock`,
     pid: `${root}/kkd.pid`,
@@ -24,6 +27,8 @@ export function statePaths(root: string): StatePaths {
 
 export interface RepoPaths {
   root: string;
+  /** Configuration of this repository on this machine. */
+  config: string;
   db: string;
   /** Neutral jj folder: mutations run from it, nobody's working copy is snapshotted. */
   neutral: string;
@@ -36,6 +41,7 @@ export function repoPaths(stateRoot: string, repoId: string): RepoPaths {
   const root = `${stateRoot}/repos/${repoId}`;
   return {
     root,
+    config: `${root}/config.toml`,
     db: `${root}/state.db`,
     neutral: `${root}/jj`,
     credentials: `${root}/credentials`,
@@ -55,6 +61,9 @@ export interface ThreadPaths {
   spool: string;
   credential: string;
   errorLog: string;
+  /** `setup/<thread>/`: what set-up recipes leave behind, kept until the thread is gone. */
+  setup: string;
+  setupLog: string;
 }
 
 export function threadPaths(stateRoot: string, repoId: string, threadId: string): ThreadPaths {
@@ -68,9 +77,16 @@ export function threadPaths(stateRoot: string, repoId: string, threadId: string)
     spool: `${harness}/spool`,
     credential: `${repo.credentials}/${threadId}`,
     errorLog: `${repo.errors}/${threadId}.log`,
+    setup: `${repo.root}/setup/${threadId}`,
+    setupLog: `${repo.root}/setup/${threadId}/setup.log`,
   };
 }
 
 export function recoveryBundle(stateRoot: string, repoId: string, intentId: string): string {
   return `${repoPaths(stateRoot, repoId).recovery}/${intentId}`;
+}
+
+/** Configuration that comes with the repository: the only file of kiki's that may lie in one. */
+export function sharedConfig(repoRoot: string): string {
+  return `${repoRoot}/.kiki.toml`;
 }

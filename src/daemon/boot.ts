@@ -11,10 +11,12 @@ import { setMeta } from "../store/daemon-meta.ts";
 import { openUserDb } from "../store/open.ts";
 import { listRepos } from "../store/repos.ts";
 import { BUILD, VERSION } from "../version.ts";
+import { configHandlers } from "./handlers/config.ts";
 import { daemonHandlers } from "./handlers/daemon.ts";
 import { hookHandlers } from "./handlers/hook.ts";
 import { launchHandlers } from "./handlers/launch.ts";
 import { registryHandlers } from "./handlers/registry.ts";
+import { repairHandlers } from "./handlers/repair.ts";
 import { threadHandlers } from "./handlers/threads.ts";
 import { takeLock, type DaemonLock } from "./lock.ts";
 import { ensureRegistrationCredential } from "./registration.ts";
@@ -121,7 +123,9 @@ function startServer(daemon: Daemon): RpcServer {
   const handlers: Handlers<Caller> = {
     ...daemonHandlers(daemon),
     ...registryHandlers(daemon),
+    ...configHandlers(daemon),
     ...threadHandlers(daemon),
+    ...repairHandlers(daemon),
     ...launchHandlers(daemon),
     ...hookHandlers((repoId) => daemon.repos.get(repoId)),
   };

@@ -7,10 +7,12 @@ import type { Creation } from "../lifecycle/creation.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Ids } from "../ports/ids.ts";
 import type { JjBackend, JjRepo, RepoLocation } from "../ports/jj.ts";
+import type { Repairs } from "../repair/repairs.ts";
 import type { Log } from "../ports/log.ts";
 import type { TmuxBackend } from "../ports/tmux.ts";
 import type { Db } from "../store/db.ts";
 import type { RepoRow } from "../store/repos.ts";
+import type { Config } from "./config.ts";
 
 /** One registered repository that could be opened. */
 export interface RepoRuntime {
@@ -21,6 +23,7 @@ export interface RepoRuntime {
   readonly db: Db;
   readonly jj: JjRepo;
   readonly creation: Creation;
+  readonly repairs: Repairs;
   readonly cascade: Cascade;
 }
 
@@ -41,6 +44,7 @@ export interface World {
   readonly files: DaemonFiles;
   readonly jj: JjBackend;
   readonly tmux: (socket: string | null) => TmuxBackend;
+  readonly config: Config;
   /** Throws KikiError when the repository, its workspace folder or its database cannot be used. */
   openRepo(row: RepoRow, socket: string): Promise<RepoRuntime>;
 }

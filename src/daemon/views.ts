@@ -1,11 +1,17 @@
 /** From rows to the shapes of the contract: what `kk` prints and `--json` shows. */
 import { cascadeStatus } from "../core/intent.ts";
 import { agentDisplay, type AgentDisplayState } from "../core/lifecycle.ts";
+import { checkpointRelation } from "../core/projection.ts";
 import type { RepoSummary, ThreadState, ThreadSummary } from "../rpc/contract/types.ts";
 import { openAttention } from "../store/attention.ts";
 import { edges } from "../store/edges.ts";
 import { intentsOf } from "../store/intents.ts";
-import { latestOperation, stepsOf, type OperationRow } from "../store/lifecycle-ops.ts";
+import {
+  latestOperation,
+  stepsOf,
+  type OperationRow,
+  type StepRow,
+} from "../store/lifecycle-ops.ts";
 import { repoPaths } from "../core/paths.ts";
 import type { RepoRow } from "../store/repos.ts";
 import { liveSession } from "../store/sessions.ts";
@@ -88,9 +94,8 @@ function displayOf(row: ThreadSummaryRow): AgentDisplayState | null {
 }
 
 function relationOf(row: ThreadSummaryRow): ThreadSummary["checkpoint"] {
-  if (row.lifecycle === "ProjectionDiverged") return "diverged";
-  if (row.head === null || row.checkpoint === null) return null;
-  return row.head === row.checkpoint ? "current" : "behind";
+  const { lifecycle, head, checkpoint } = row;
+  return checkpointRelation({ lifecycle, head, checkpoint, issues: [], checkpointInHead: null });
 }
 
 /** Everything the database says; what is missing outside it is the caller's to see. null: no such thread. */
@@ -165,8 +170,16 @@ export function operationFrom(
       name: step.name,
       state: step.state,
       error: step.error,
+      ...noteOf(step),
     })),
   };
+}
+
+/** A set-up recipe may run for minutes: which command, and where its output goes. */
+function noteOf(step: StepRow): { note?: string } {
+  const { command, log } = (step.identity ?? {}) as { command?: string; log?: string };
+  if (step.name !== "setup" || step.state !== "Started" || !command) return {};
+  return { note: `${command.trim().split("\n")[0]} — log: ${log}` };
 }
 
 /** A repository that cannot be opened has no counts; it is listed all the same. */

@@ -12,7 +12,9 @@ import { realIds } from "../backends/ids.ts";
 import { createJj } from "../backends/jj/backend.ts";
 import { processesFor } from "../backends/processes/select.ts";
 import { installPrograms, type Programs } from "../backends/programs.ts";
+import { createRecipes } from "../backends/recipes.ts";
 import { openTmux } from "../backends/tmux/tmux.ts";
+import { readVersioned } from "../backends/versioned.ts";
 import { makeCascade } from "../cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeFiles } from "../cascade/deps.ts";
 import { fail } from "../core/errors.ts";
@@ -25,6 +27,8 @@ import type { Harness, HarnessName } from "../ports/harness.ts";
 import type { JjRepo, RepoLocation } from "../ports/jj.ts";
 import type { Log } from "../ports/log.ts";
 import type { TmuxBackend } from "../ports/tmux.ts";
+import { creationRepairer } from "../repair/creation-repairs.ts";
+import { makeRepairs, type Repairs } from "../repair/repairs.ts";
 import { retireCalls } from "../store/admissions.ts";
 import { raiseAttention } from "../store/attention.ts";
 import { write, type Db } from "../store/db.ts";
@@ -32,6 +36,7 @@ import { openRepoDb } from "../store/open.ts";
 import { attribute, closeAttribution } from "../store/ops.ts";
 import type { RepoRow } from "../store/repos.ts";
 import { BUILD } from "../version.ts";
+import { Config } from "./config.ts";
 import { makeExclusive } from "./exclusive.ts";
 import { oneHead } from "./one-head.ts";
 import type { RepoRuntime, World } from "./runtime.ts";
@@ -44,6 +49,7 @@ interface Shared {
   tmux: World["tmux"];
   queues: SerialQueues;
   programs: Programs;
+  config: Config;
   log: Log;
 }
 
@@ -75,18 +81,33 @@ export function makeWorld(stateDir: string, log: () => Log): World {
   const tmux = tmuxServers();
   const queues = new SerialQueues();
   let programs: Programs | null = null;
+  const config = new Config({
+    stateDir,
+    readVersioned,
+    env: process.env,
+    home: process.env["HOME"] ?? null,
+    log,
+  });
   return {
     clock: realClock,
     ids: realIds,
     files,
     jj,
     tmux,
+    config,
     async openRepo(row, socket) {
       // Late: only the daemon that holds the lock may point the names at itself.
       programs ??= installPrograms(join(stateDir, "bin"), process.execPath, sourceEntry());
-      return openRepoRuntime({ stateDir, socket, jj, tmux, queues, programs, log: log() }, row);
+      return openRepoRuntime(
+        { stateDir, socket, jj, tmux, queues, programs, config, log: log() },
+        row,
+      );
     },
   };
+}
+
+function sha256Hex(text: string): string {
+  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
 }
 
 /** One object per tmux server. */
@@ -145,15 +166,16 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     queues: shared.queues,
   };
   // Each asks the other: the watcher for the ready handshake, a creation for the newest view.
-  const neighbour: { creation?: Creation } = {};
+  const neighbour: { creation?: Creation; repairs?: Repairs } = {};
   const creationOf = (): Creation => neighbour.creation!;
+  const recipes = createRecipes(common.processes);
   const cascade = makeCascade({
     ...common,
     exclusive,
     files: cascadeFiles,
     fsEvents: createFsEvents(),
-    settings: DEFAULT_SETTINGS,
-    sha256: (text) => new Bun.CryptoHasher("sha256").update(text).digest("hex"),
+    settings: shared.config.cascade(row, DEFAULT_SETTINGS),
+    sha256: sha256Hex,
     raiseAttention(attention) {
       const fresh = write(db, () => raiseAttention(db, { ...attention, now: realClock.now() }));
       if (fresh) shared.log.warn(`attention for ${attention.threadId}: ${attention.message}`);
@@ -166,6 +188,9 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     jjBackend: shared.jj,
     tmux: shared.tmux,
     files: creationFiles,
+    settings: () => shared.config.creation(row),
+    recipes,
+    repairHolds: (threadId, repairId) => neighbour.repairs!.holds(threadId, repairId),
     kkPath: shared.programs.kk,
     hookPath: shared.programs.hook,
     socketPath: shared.socket,
@@ -179,7 +204,21 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     },
   });
   neighbour.creation = creation;
-  return { repoId: row.repoId, row, location, paths, db, jj, creation, cascade };
+  const repairs = makeRepairs({
+    db,
+    sha256Hex,
+    repairers: [
+      creationRepairer({
+        ...common,
+        tmux: shared.tmux,
+        files: creationFiles,
+        recipes,
+        creation,
+      }),
+    ],
+  });
+  neighbour.repairs = repairs;
+  return { repoId: row.repoId, row, location, paths, db, jj, creation, repairs, cascade };
 }
 
 /** Mutations run from a folder of kiki's own. Making it is nobody's step: the watcher reads its operations as any other's. */

@@ -1,5 +1,6 @@
 /** What making a thread needs from the world, and what its steps share. */
-import type { CreateStep } from "../core/saga-plans.ts";
+import type { CreateStep } from "../core/plans/agent.ts";
+import type { SetupRecipe } from "../core/setup.ts";
 import type { CommitId, OpId, RepoId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
 import type { SerialQueues } from "../core/serial-queue.ts";
@@ -10,6 +11,7 @@ import type { Ids } from "../ports/ids.ts";
 import type { JjBackend, JjRepo } from "../ports/jj.ts";
 import type { Log } from "../ports/log.ts";
 import type { Processes } from "../ports/processes.ts";
+import type { Recipes } from "../ports/recipes.ts";
 import type { TmuxBackend } from "../ports/tmux.ts";
 import type { Db } from "../store/db.ts";
 import { stepsOf } from "../store/lifecycle-ops.ts";
@@ -47,6 +49,52 @@ export interface CreationFiles {
   removeTree(path: string): Promise<void>;
 }
 
+/** `[setup]` as configured for the repository, and which layer the recipe comes from. */
+export interface SetupSettings {
+  /** Files and globs, relative to the main workspace's root. */
+  copy: readonly string[];
+  /** A command line for `sh -c`; "" for none. */
+  run: string;
+  timeoutS: number;
+  /** The highest layer that set `copy` or `run`; `repo-shared` is the file that everybody who pushes can change. */
+  source: string;
+}
+
+/** `[ui] shell_pane*`: the pane beside the agent's, and from which height of the terminal on there is one. */
+export interface ShellPaneSettings {
+  wanted: boolean;
+  position: "below" | "right";
+  sizePercent: number;
+  minRows: number;
+}
+
+export interface CreationSettings {
+  setup: SetupSettings;
+  /** `[paths] workspaces_root`, absolute; null puts workspaces beside the repository. */
+  workspacesRoot: string | null;
+  briefing: boolean;
+  /** `[agent] env`: what agent and shell get on top of the person's own environment. */
+  agentEnv: Readonly<Record<string, string>>;
+  shellPane: ShellPaneSettings;
+}
+
+export const NO_SETUP: SetupSettings = { copy: [], run: "", timeoutS: 600, source: "default" };
+const NOTHING_CONFIGURED: CreationSettings = {
+  setup: NO_SETUP,
+  workspacesRoot: null,
+  briefing: true,
+  agentEnv: {},
+  shellPane: { wanted: true, position: "below", sizePercent: 25, minRows: 24 },
+};
+
+/** Configuration as it is now; the defaults where a caller has none. */
+export function settingsOf(deps: Pick<CreationDeps, "settings">): CreationSettings {
+  return deps.settings?.() ?? NOTHING_CONFIGURED;
+}
+
+/** The layer whose recipes come with the repository itself. */
+export const SHARED_LAYER = "repo-shared";
+
 export interface CreationDeps {
   repoId: RepoId;
   stateDir: string;
@@ -58,6 +106,7 @@ export interface CreationDeps {
   harness(name: HarnessName): Harness;
   processes: Processes;
   files: CreationFiles;
+  recipes: Recipes;
   clock: Clock;
   ids: Ids;
   crash: CrashPoints;
@@ -67,10 +116,8 @@ export interface CreationDeps {
   kkPath: string;
   hookPath: string;
   socketPath: string;
-  /** `[paths] workspaces_root`, when configured. */
-  workspacesRoot?: string;
-  /** `[agent] briefing`, default true. */
-  briefing?: boolean;
+  /** Configuration as it is now, read anew for each plan. Default: none. */
+  settings?(): CreationSettings;
   /** Reads every new operation of the repository to the end and returns the one head; throws while there are several. */
   refreshToFrontier(repoId: RepoId): Promise<OpId>;
   /**
@@ -78,6 +125,8 @@ export interface CreationDeps {
    * may have moved before the child's head was known. Idempotent.
    */
   classifyEdge(child: ThreadId): Promise<void>;
+  /** Whether diagnosing the thread anew still gives the repair of this id. */
+  repairHolds(threadId: ThreadId, repairId: string): Promise<boolean>;
   /** The thread has become `Active`. */
   onActive(threadId: ThreadId): void;
   /** An incarnation has ended: its open calls are resolved, its credential may be rotated. */
@@ -128,12 +177,20 @@ export function pickInput(input: CreateInput): CreateInput {
 
 /** The part of the approved plan the journal keeps. No secrets: the environment has a file of its own. */
 export interface CreateArgs {
+  /** Of the plan the person confirmed: by it a call whose answer was lost finds its creation. */
+  digest?: string;
   follows: ThreadId | null;
   /** Exact base when nothing is followed; a followed parent's `@` is read anew when the thread is allocated. */
   base: CommitId;
+  /** How the base was asked for, so that a retry can ask again. Absent in older journals. */
+  baseAsked?: { revset: string | null; folder: string };
+  /** null or absent: nothing is configured. */
+  setup?: SetupRecipe | null;
   columns: number;
   rows: number;
   shell: string;
+  /** The shell's pane; null for none. Absent in journals from before it could be configured. */
+  shellPane?: { position: ShellPaneSettings["position"]; sizePercent: number } | null;
 }
 
 /** `harness/<thread>/env.json`: the allow-listed environment, 0600, for this launch and every later one. */

@@ -1,6 +1,7 @@
 /** The plan of `kk new` as a person reads and confirms it: plain text, at most 80 columns where the content allows. */
 import { short, type CommitId } from "../core/ids.ts";
 import { displayWidth, padEnd, printable } from "../core/render/width.ts";
+import type { SetupPlan } from "./setup-plan.ts";
 
 const COLUMNS = 80;
 /** Width of the column that names each line. */
@@ -14,6 +15,8 @@ export interface PlanTextFacts {
   nameTaken: string | null;
   /** kiki chose the name. */
   nameMade: boolean;
+  /** Its creation failed before. */
+  again: boolean;
   repoRoot: string;
   follows: { name: string } | null;
   base: { commit: CommitId; description: string; why: string };
@@ -30,10 +33,14 @@ export interface PlanTextFacts {
   harnessArgs: readonly string[];
   prompt: string | null;
   environment: number;
+  /** Names of the variables that `[agent] env` adds. */
+  configured: readonly string[];
+  setup: SetupPlan | null;
 }
 
 export function planText(f: PlanTextFacts): string {
-  const lines: string[] = [`New thread "${printable(f.name)}"`, ""];
+  const title = f.again ? "Make thread" : "New thread";
+  const lines: string[] = [`${title} "${printable(f.name)}"${f.again ? " once more" : ""}`, ""];
   const row = (label: string, text: string): void => {
     lines.push(...labelled(label, printable(text)));
   };
@@ -58,6 +65,8 @@ export function planText(f: PlanTextFacts): string {
   );
   row("", f.shellPane === null ? "one pane: the agent" : `two panes: the agent and ${f.shellPane}`);
 
+  if (f.setup !== null) lines.push("", "Set-up", ...setupLines(f.setup, f.repoRoot));
+
   lines.push("", "Agent");
   row("harness", `${f.harness} ${f.harnessVersion}`);
   row("program", f.harnessExecutable);
@@ -67,6 +76,7 @@ export function planText(f: PlanTextFacts): string {
   );
   row("settings", "kiki's own hooks, generated outside the workspace; your files are not changed");
   row("variables", `${f.environment} of your shell's, from a fixed list of names`);
+  if (f.configured.length > 0) row("", `set by agent.env: ${f.configured.join(", ")}`);
   lines.push(...promptLines(f.prompt));
 
   lines.push(
@@ -78,6 +88,48 @@ export function planText(f: PlanTextFacts): string {
     ),
   );
   return `${lines.join("\n")}\n`;
+}
+
+const SHARED_NEWS = {
+  new: "you are asked about this recipe for the first time",
+  changed: "CHANGED since a recipe of it was last agreed to",
+  unchanged: "the same as last agreed to",
+};
+/** Files that are named one by one; the digest covers all of them. */
+const MAX_FILES_NAMED = 12;
+
+/** The command is shown whole: it is what will run. */
+function setupLines({ recipe, missing, problems, shared }: SetupPlan, repoRoot: string): string[] {
+  const lines: string[] = [];
+  const row = (label: string, text: string): void => {
+    lines.push(...labelled(label, printable(text)));
+  };
+  row("from", `${recipe.source} configuration`);
+  if (shared !== null) {
+    row("", "it comes with the repository: whoever pushes to it can change it");
+    row("", SHARED_NEWS[shared]);
+  }
+  const { files, run } = recipe;
+  const left = files.length - MAX_FILES_NAMED;
+  if (files.length > 0) {
+    row(
+      "copies",
+      files.slice(0, MAX_FILES_NAMED).join(", ") + (left > 0 ? ` and ${left} more` : ""),
+    );
+    row("", `from ${repoRoot}; nothing that is there already is overwritten`);
+  }
+  if (missing.length > 0) row("not there", missing.join(", "));
+  for (const problem of problems.slice(0, MAX_FILES_NAMED)) row("not copied", problem);
+  if (problems.length > MAX_FILES_NAMED) {
+    row("", `and ${problems.length - MAX_FILES_NAMED} more like these`);
+  }
+  if (run.trim() !== "") {
+    const command = run.trimEnd().split("\n");
+    command.forEach((line, i) => row(i === 0 ? "runs" : "", line));
+    row("", `in the workspace, at most ${recipe.timeoutS} s; a failure is a warning, no more`);
+  }
+  row("sha256", recipe.sha256);
+  return lines;
 }
 
 function quoted(description: string): string {

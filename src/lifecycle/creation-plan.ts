@@ -5,32 +5,23 @@
 import { agentEnv } from "../core/agent-env.ts";
 import { canonicalJson } from "../core/canonical.ts";
 import { fail } from "../core/errors.ts";
-import {
-  bookmarkName,
-  MAX_SLUG_BYTES,
-  nameFromPrompt,
-  sessionName,
-  slugOf,
-  uniqueSlug,
-  workspaceName,
-  workspacePath,
-} from "../core/names.ts";
 import { nearest } from "../core/nearest.ts";
 import { listCandidates, resolveThread } from "../core/resolve.ts";
+import { shellWord } from "../core/shell-line.ts";
 import { HARNESSES, type Capabilities, type HarnessName } from "../ports/harness.ts";
-import { allThreads, slugTaken, type ThreadRow } from "../store/threads.ts";
+import { allThreads, type ThreadRow } from "../store/threads.ts";
 import { chooseBase, parentHead, type BaseChoice } from "./creation-base.ts";
 import {
   pickInput,
+  settingsOf,
   sha256Hex,
   type CreateArgs,
   type CreateInput,
   type CreationDeps,
 } from "./creation-deps.ts";
+import type { ChosenNames, ThreadNames } from "./creation-names.ts";
 import { planText } from "./creation-plan-text.ts";
-
-/** `[ui] shell_pane_min_rows`: below this many rows a second pane leaves neither of use. */
-export const SHELL_PANE_MIN_ROWS = 24;
+import { planSetup } from "./setup-plan.ts";
 
 /**
  * Name and prompt reach jj and the agent as one argument each, and Linux takes 128 KiB for one (MAX_ARG_STRLEN); a
@@ -38,15 +29,6 @@ export const SHELL_PANE_MIN_ROWS = 24;
  */
 const MAX_PROMPT_BYTES = 100_000;
 const MAX_NAME_BYTES = 4_000;
-
-export interface ThreadNames {
-  name: string;
-  slug: string;
-  workspaceName: string;
-  workspacePath: string;
-  bookmark: string;
-  tmuxSession: string;
-}
 
 export interface CreationPlan {
   method: "NewThread";
@@ -60,47 +42,57 @@ export interface CreationPlan {
 }
 
 /**
- * Throws KikiError, each one line with its remedy: `harness-unknown`, `harness-unavailable`, `harness-missing`,
+ * `once.again`: the thread is there already, its creation failed. Throws KikiError, each one line with its remedy: `harness-unknown`, `harness-unavailable`, `harness-missing`,
  * `prompt-too-long`, `name-too-long`, `text-with-nul`, `harness-arg`, `harness-version`, `follow-options`, `unknown-thread`, `ambiguous-thread`, `parent-not-active`,
- * `harness-unsupported`, `name-empty`, `base-not-one-commit`, `no-workspace`, `workspace-path-exists`, `workspace-exists`,
+ * `harness-unsupported`, `base-not-one-commit`, `no-workspace`, `workspaces-root-missing`, `workspace-path-exists`, `workspace-exists`,
  * `bookmark-exists`, `session-exists`, and the version errors of jj, git and tmux.
  */
 export async function planCreation(
   deps: CreationDeps,
   request: CreateInput,
+  chosen: ChosenNames,
+  once: { again: boolean; leftovers: boolean } = { again: false, leftovers: false },
 ): Promise<CreationPlan> {
   const input = pickInput(request);
   checkTexts(input);
   const { harness, executable } = checkHarness(deps, input);
   const threads = allThreads(deps.db);
   const parent = chooseParent(threads, input);
-  const chosen = chooseNames(deps, threads, input);
   const { names } = chosen;
+  const { briefing, agentEnv: configuredEnv, shellPane: pane } = settingsOf(deps);
+  const shellPane =
+    pane.wanted && input.rows >= pane.minRows
+      ? { position: pane.position, sizePercent: pane.sizePercent }
+      : null;
+  const env = { ...agentEnv(input.env), ...configuredEnv };
 
   const tmux = deps.tmux(input.tmuxSocket);
   const [tools, tmuxVersion] = await Promise.all([
     deps.jjBackend.checkVersions(),
     tmux.checkVersion(),
   ]);
-  const harnessVersion = await deps.harness(harness).version(executable, agentEnv(input.env));
+  const harnessVersion = await deps.harness(harness).version(executable, env);
   checkCapabilities(harness, harnessVersion, deps.harness(harness).capabilities(harnessVersion));
   const op = await deps.refreshToFrontier(deps.repoId);
   const base =
     parent === null
       ? await chooseBase(deps.jj, op, { revset: input.base, folder: input.folder })
       : baseOfParent(parent, await parentHead(deps.jj, op, parent));
-  await checkFree(deps, op, names, input.tmuxSocket);
+  // What is left of a failed attempt is taken away first, and stands in the way until then.
+  if (!once.leftovers) await checkFree(deps, op, names, input.tmuxSocket);
+  const setup = await planSetup(deps);
 
   const text = planText({
     ...names,
     nameTaken: chosen.taken,
     nameMade: input.name === null,
+    again: once.again,
     repoRoot: deps.jj.location.repoRoot,
     follows: parent,
     base,
     session: names.tmuxSession,
     tmuxSocket: input.tmuxSocket,
-    shellPane: input.rows < SHELL_PANE_MIN_ROWS ? null : input.shell,
+    shellPane: shellPane === null ? null : input.shell,
     colocated: deps.jj.location.colocated,
     harness,
     harnessVersion,
@@ -108,6 +100,8 @@ export async function planCreation(
     harnessArgs: input.harnessArgs,
     prompt: input.prompt,
     environment: Object.keys(input.env).length,
+    configured: Object.keys(configuredEnv),
+    setup,
   });
   // Commits and names, not operation ids: what happens elsewhere in the repository does not void a plan.
   const observed = {
@@ -117,14 +111,20 @@ export async function planCreation(
     harnessVersion,
     tools,
     tmuxVersion,
+    settings: { briefing, env: configuredEnv, shellPane },
+    setup,
   };
   const digest = sha256Hex(canonicalJson(["NewThread", deps.repoId, input, observed, text]));
   const args: CreateArgs = {
+    digest,
     follows: parent?.threadId ?? null,
     base: base.commit,
+    baseAsked: { revset: input.base, folder: input.folder },
+    setup: setup?.recipe ?? null,
     columns: input.columns,
     rows: input.rows,
     shell: input.shell,
+    shellPane,
   };
   return { method: "NewThread", text, digest, names, harness, harnessExecutable: executable, args };
 }
@@ -269,43 +269,6 @@ function namedThread(threads: readonly ThreadRow[], target: string): ThreadRow {
   );
 }
 
-/** Name, slug and everything made of the slug; `taken` is the name asked for when another thread has it. */
-function chooseNames(
-  deps: CreationDeps,
-  threads: readonly ThreadRow[],
-  input: CreateInput,
-): { names: ThreadNames; taken: string | null } {
-  const asked = input.name ?? madeName(deps, threads, input);
-  const wanted = slugOf(asked);
-  if (!wanted.ok) {
-    throw fail("usage", "name-empty", `"${asked}": ${wanted.error}`, "kk new <name>");
-  }
-  const slug = uniqueSlug(wanted.value, (candidate) => slugTaken(deps.db, candidate));
-  const twin = threads.some((t) => t.name === asked && t.lifecycle !== "Destroyed");
-  const suffix = /-\d+$/.exec(slug)?.[0] ?? "";
-  const name = twin ? `${asked}${suffix}` : asked;
-  const names: ThreadNames = {
-    name,
-    slug,
-    workspaceName: workspaceName(slug),
-    workspacePath: workspacePath(deps.jj.location.repoRoot, slug, deps.workspacesRoot),
-    bookmark: bookmarkName(slug),
-    tmuxSession: sessionName(deps.repoId, slug),
-  };
-  return { names, taken: twin ? asked : null };
-}
-
-/**
- * Words of the prompt, else `unnamed-<6 hex>`. The digits come from the request and the number of threads, not from
- * chance: the plan that was confirmed must come out again.
- */
-function madeName(deps: CreationDeps, threads: readonly ThreadRow[], input: CreateInput): string {
-  const fromPrompt = input.prompt === null ? null : slugOf(nameFromPrompt(input.prompt));
-  if (fromPrompt?.ok) return fromPrompt.value.slice(0, MAX_SLUG_BYTES);
-  const seed = canonicalJson([deps.repoId, input, threads.length]);
-  return `unnamed-${sha256Hex(seed).slice(0, 6)}`;
-}
-
 function baseOfParent(
   parent: ThreadRow,
   head: { commitId: string; description: string },
@@ -323,6 +286,15 @@ async function checkFree(
   names: ThreadNames,
   tmuxSocket: string | null,
 ): Promise<void> {
+  const { workspacesRoot } = settingsOf(deps);
+  if (workspacesRoot !== null && (await deps.files.kind(workspacesRoot)) === "absent") {
+    throw fail(
+      "failed",
+      "workspaces-root-missing",
+      `paths.workspaces_root is ${workspacesRoot}, and there is no such folder`,
+      `mkdir -p ${shellWord(workspacesRoot)}, or change the configuration`,
+    );
+  }
   if ((await deps.files.kind(names.workspacePath)) !== "absent") {
     throw fail(
       "failed",

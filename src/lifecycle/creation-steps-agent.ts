@@ -9,6 +9,7 @@ import {
   envFile,
   harnessFolder,
   launchFile,
+  settingsOf,
   sha256Hex,
   threadOf,
   type CreateContext,
@@ -134,7 +135,8 @@ async function prepareLaunch(ctx: CreateContext, id: ConfigIdentity): Promise<La
   };
 }
 
-async function recordedEnv(ctx: CreateContext): Promise<Record<string, string>> {
+/** The environment approved for the agent, which a set-up recipe gets as well. Throws `environment-lost`. */
+export async function recordedEnv(ctx: CreateContext): Promise<Record<string, string>> {
   const file = envFile(harnessFolder(ctx));
   const text = await ctx.deps.files.readText(file);
   if (text !== null) return JSON.parse(text) as Record<string, string>;
@@ -162,7 +164,7 @@ function launchRequest(
     prompt: thread.firstPrompt,
     extraArgs: thread.harnessArgs,
     env: of.env,
-    briefing: deps.briefing === false ? null : briefingOf(ctx, thread),
+    briefing: settingsOf(deps).briefing ? briefingOf(ctx, thread) : null,
     hook: {
       executable: deps.hookPath,
       socket: deps.socketPath,
@@ -187,13 +189,3 @@ function briefingOf(ctx: CreateContext, thread: ThreadRow): string {
     colocated: ctx.deps.jj.location.colocated,
   });
 }
-
-// ---- setup --------------------------------------------------------------------------------------------------
-
-/** Workspace recipes are not configurable yet; the step has its place in the order and in every journal. */
-export const setupStep: StepDef<CreateContext, Record<string, never>, { configured: boolean }> = {
-  name: "setup",
-  identity: () => ({}),
-  observe: () => ({ is: "not-done" }),
-  run: () => ({ configured: false }),
-};

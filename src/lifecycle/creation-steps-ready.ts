@@ -1,5 +1,5 @@
 /** Creation step 11: waiting for the agent's handshake, and everything that ends the wait otherwise. */
-import { shellWord } from "../core/shell-line.ts";
+import { threadWord } from "../core/shell-line.ts";
 import { fail } from "../core/errors.ts";
 import { raiseAttention } from "../store/attention.ts";
 import { write } from "../store/db.ts";
@@ -78,7 +78,7 @@ function askForDialog(ctx: CreateContext, incarnation: string, dialog: string): 
       threadId: ctx.threadId,
       kind: "startup-dialog",
       dedupKey: incarnation,
-      message: `"${name}" waits: accept the dialog in the agent pane (${dialog}) — kk switch ${shellWord(name)}`,
+      message: `"${name}" waits: accept the dialog in the agent pane (${dialog}) — kk switch ${threadWord(name)}`,
       loud: true,
       now: clock.now(),
     });

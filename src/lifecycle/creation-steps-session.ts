@@ -21,7 +21,6 @@ import {
   threadOf,
   type CreateContext,
 } from "./creation-deps.ts";
-import { SHELL_PANE_MIN_ROWS } from "./creation-plan.ts";
 import type { ConfigEvidence } from "./creation-steps-agent.ts";
 import { provedLaunch } from "./launch.ts";
 import type { StepDef } from "./saga-runner.ts";
@@ -30,8 +29,8 @@ const TAG_THREAD = "@kiki_thread";
 const TAG_OP = "@kiki_op";
 const TAG_ROLE = "@kiki_role";
 
-/** `[ui] shell_pane_size_pct`. */
-const SHELL_PANE_PERCENT = 25;
+/** For a journal that does not say: written before the pane could be configured. */
+const OLD_SHELL_PANE = { position: "below", sizePercent: 25, minRows: 24 } as const;
 /** A killed session's agent may take a moment to end. */
 const AGENT_END_MS = 5_000;
 const AGENT_END_POLL_MS = 50;
@@ -93,8 +92,15 @@ export const sessionStep: StepDef<CreateContext, SessionIdentity, SessionEvidenc
   onCompensated: (db, ctx) => setTmuxSessionId(db, ctx.threadId, null),
 };
 
+/** As planned, not as configured now: the journal's plan is what was approved. */
+function shellPane(ctx: CreateContext): NonNullable<CreateContext["args"]["shellPane"]> | null {
+  const { shellPane: planned, rows } = ctx.args;
+  if (planned !== undefined) return planned;
+  return rows >= OLD_SHELL_PANE.minRows ? OLD_SHELL_PANE : null;
+}
+
 function wantsShell(ctx: CreateContext): boolean {
-  return ctx.args.rows >= SHELL_PANE_MIN_ROWS;
+  return shellPane(ctx) !== null;
 }
 
 function ownSession(ctx: CreateContext, sessions: readonly TmuxSession[]): TmuxSession | null {
@@ -154,11 +160,12 @@ async function splitShell(
   target: string,
 ): Promise<string> {
   const { deps, args } = ctx;
+  const pane = shellPane(ctx) ?? OLD_SHELL_PANE;
   const wrapper = [deps.kkPath, "__pane", "shell", "--cwd", threadOf(ctx).workspacePath];
   const made = await tmux.splitPane({
     target,
-    direction: "below",
-    sizePercent: SHELL_PANE_PERCENT,
+    direction: pane.position,
+    sizePercent: pane.sizePercent,
     cwd: "/",
     command: [
       ...wrapper,

@@ -3,12 +3,14 @@ import { agentEnv } from "../core/agent-env.ts";
 import { errorLine, fail } from "../core/errors.ts";
 import type { IncarnationId, LifecycleOpId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
-import { CREATE_PLAN } from "../core/saga-plans.ts";
+import { CREATE_PLAN } from "../core/plans/agent.ts";
 import { acknowledgeAttention, raiseAttention } from "../store/attention.ts";
 import { write, type Db } from "../store/db.ts";
 import { appendEvent } from "../store/events.ts";
 import {
+  creationOfPlan,
   insertOperation,
+  latestOperation,
   operationById,
   runningOperations,
   type OperationRow,
@@ -20,32 +22,32 @@ import {
   type CreateContext,
   type CreateInput,
   type CreationDeps,
+  settingsOf,
 } from "./creation-deps.ts";
+import { chooseNames, NameReservations } from "./creation-names.ts";
 import { planCreation, type CreationPlan } from "./creation-plan.ts";
-import { credentialStep, harnessConfigStep, setupStep } from "./creation-steps-agent.ts";
-import { allocateStep, bookmarkStep, headStep, workspaceStep } from "./creation-steps-jj.ts";
-import { readyStep } from "./creation-steps-ready.ts";
-import { gateStep, launchStep, sessionStep } from "./creation-steps-session.ts";
+import {
+  beginRepair,
+  dropStash,
+  leftToUndo,
+  repairFailed,
+  repairFinished,
+  repairPlan,
+  repairSteps,
+  stale,
+  type CreationRepair,
+  type RepairArgs,
+  type RepairContext,
+} from "./creation-repair.ts";
+import { failedCreation, planRetry, retryBase, type RetryCaller } from "./creation-retry.ts";
+import { CREATE_STEPS } from "./creation-steps.ts";
+import { sweepForgotten } from "./creation-sweep.ts";
+import type { BaseChoice } from "./creation-base.ts";
 import { Gate } from "./gate.ts";
 import { goneAgents } from "./gone-agents.ts";
 import type { Launch } from "./launch.ts";
-import { runSaga, SagaSuspended, type AnyStep, type Saga } from "./saga-runner.ts";
+import { runSaga, SagaSuspended, type Saga } from "./saga-runner.ts";
 import { Signals } from "./signals.ts";
-
-/** In the order of `CREATE_PLAN`; the runner checks that the two agree. */
-export const CREATE_STEPS: readonly AnyStep<CreateContext>[] = [
-  allocateStep,
-  workspaceStep,
-  headStep,
-  bookmarkStep,
-  credentialStep,
-  harnessConfigStep,
-  setupStep,
-  sessionStep,
-  launchStep,
-  gateStep,
-  readyStep,
-] as AnyStep<CreateContext>[];
 
 export interface Created {
   repoId: string;
@@ -55,15 +57,34 @@ export interface Created {
 }
 
 export interface Creation {
-  /** Non-mutating preflight; errors as `planCreation`. */
-  plan(input: CreateInput): Promise<CreationPlan>;
   /**
-   * Resolves as soon as thread row and journal are durable; the making itself goes on in the background. Throws
+   * Non-mutating preflight; errors as `chooseNames` and `planCreation`. The plan's names are kept for it while the
+   * process `clientPid`, which shows it, lives, at most as long as a challenge does.
+   */
+  plan(input: CreateInput, clientPid?: number): Promise<CreationPlan>;
+  /**
+   * Resolves as soon as thread row and journal are durable; the making itself goes on in the background. Called again
+   * for the same plan (an answer was lost with its daemon), the creation it had begun. Throws
    * `plan-changed` when the plan a person confirmed (`digest`) is not the one that would be carried out now.
    */
   create(input: CreateInput & { digest: string }): Promise<Created>;
-  /** At boot: goes on with every creation an earlier daemon left unfinished. Returns how many. */
+  /** At boot: goes on with every creation and repair an earlier daemon left unfinished. Returns how many. */
   resumeAll(): number;
+  /** Steps of a failed creation that still have something to undo, by name, last one first. */
+  leftovers(threadId: ThreadId): string[];
+  /** Where a retry would start from. Throws why none is possible. */
+  retryBase(threadId: ThreadId): Promise<BaseChoice>;
+  /** The plan of the failed creation made once more. Errors as `planCreation`. */
+  planRetry(threadId: ThreadId, caller: RetryCaller): Promise<CreationPlan>;
+  /**
+   * Takes up a failed creation as a person chose (`repairId`): a retry needs the plan they agreed to. Resolves with the
+   * repair's operation as soon as it is durable. Throws `repair-stale`.
+   */
+  repair(
+    threadId: ThreadId,
+    choice: { repair: CreationRepair; repairId: string },
+    retry: { plan: CreationPlan; caller: RetryCaller } | null,
+  ): Promise<LifecycleOpId>;
   awaitGate(
     threadId: ThreadId,
     paneId: string,
@@ -88,35 +109,98 @@ export function makeCreation(deps: CreationDeps): Creation {
   const gate = new Gate(deps, signals);
   const stopping = new AbortController();
   const running = new Set<Promise<void>>();
+  const names = new NameReservations(deps.clock, deps.processes);
+  /** Threads whose files are there already and whose row is not. */
+  const beginning = new Set<ThreadId>();
 
-  const enqueue = (op: OperationRow): void => {
-    const saga = sagaOf(deps, op, { signals, gate, stopping: stopping.signal });
+  const around = { signals, gate, stopping: stopping.signal };
+
+  const background = (threadId: ThreadId, work: () => Promise<unknown>): void => {
     // A queue of its own: the handshake of this very thread must not wait behind the step that waits for it.
-    const run = deps.queues
-      .run(`creation:${op.threadId}`, () => runSaga(saga))
-      .then(
-        () => undefined,
-        (error: unknown) => {
-          if (error instanceof SagaSuspended) return;
-          deps.log.error(`making thread ${op.threadId} stopped: ${errorLine(error)}`, error);
-        },
-      );
+    const run = deps.queues.run(`creation:${threadId}`, work).then(
+      () => undefined,
+      (error: unknown) => {
+        if (error instanceof SagaSuspended) return;
+        deps.log.error(`making thread ${threadId} stopped: ${errorLine(error)}`, error);
+      },
+    );
     running.add(run);
     void run.finally(() => running.delete(run));
   };
+  const enqueue = (op: OperationRow): void =>
+    background(op.threadId, () => runSaga(sagaOf(deps, op, around)));
+  const enqueueRepair = (op: OperationRow): void =>
+    background(op.threadId, async () => {
+      const ended = await runSaga(repairSagaOf(deps, op, around));
+      if (ended === "Failed") return dropStash(deps, op.threadId);
+      const next = latestOperation(deps.db, op.threadId);
+      if (next?.kind === "Create" && next.state === "Running") enqueue(next);
+    });
 
   return {
-    plan: (input) => planCreation(deps, input),
+    async plan(input, clientPid) {
+      const held = names.hold(chooseNames(deps, input, names));
+      try {
+        const plan = await planCreation(deps, input, held.chosen);
+        names.keep(held, plan.digest, clientPid);
+        return plan;
+      } catch (error) {
+        names.release(held);
+        throw error;
+      }
+    },
     async create(input) {
-      const plan = await planCreation(deps, input);
-      const created = await begin(deps, plan, input);
-      enqueue(operationById(deps.db, created.operationId)!);
-      return created;
+      const begun = creationOfPlan(deps.db, input.digest);
+      if (begun !== null) {
+        const { threadId, operationId } = begun;
+        const { name } = threadById(deps.db, threadId)!;
+        return { repoId: deps.repoId, threadId, name, operationId };
+      }
+      // Held until the row has them: a plan made meanwhile must not show them as free.
+      const held = names.of(input.digest) ?? names.hold(chooseNames(deps, input, names));
+      try {
+        const plan = await planCreation(deps, input, held.chosen);
+        const created = await begin(deps, plan, input, beginning);
+        enqueue(operationById(deps.db, created.operationId)!);
+        return created;
+      } finally {
+        names.release(held);
+      }
     },
     resumeAll() {
-      const unfinished = runningOperations(deps.db, "Create");
-      for (const op of unfinished) enqueue(op);
-      return unfinished.length;
+      background("sweep", () => sweepForgotten(deps, beginning));
+      const creations = runningOperations(deps.db, "Create");
+      for (const op of creations) enqueue(op);
+      const repairs = runningOperations(deps.db, "Repair").filter(isCreationRepair);
+      for (const op of repairs) enqueueRepair(op);
+      return creations.length + repairs.length;
+    },
+    leftovers: (threadId) =>
+      leftToUndo(deps.db, failedCreation(deps, threadId).op).map((step) => step.name),
+    retryBase: (threadId) => retryBase(deps, threadId),
+    planRetry: (threadId, caller) =>
+      planRetry(
+        deps,
+        threadId,
+        caller,
+        leftToUndo(deps.db, failedCreation(deps, threadId).op).length > 0,
+      ),
+    async repair(threadId, choice, retry) {
+      if ((choice.repair === "retry") !== (retry !== null)) throw stale();
+      const args: RepairArgs = {
+        ...choice,
+        failed: failedCreation(deps, threadId).op.operationId,
+        create: retry?.plan.args ?? null,
+        harnessExecutable: retry?.plan.harnessExecutable ?? null,
+      };
+      beginning.add(threadId);
+      try {
+        const operationId = await beginRepair(deps, threadId, args, retry?.caller.env ?? null);
+        enqueueRepair(operationById(deps.db, operationId)!);
+        return operationId;
+      } finally {
+        beginning.delete(threadId);
+      }
     },
     awaitGate: (threadId, paneId, waitMs, signal) =>
       gate.awaitGate(threadId, paneId, waitMs, signal),
@@ -144,20 +228,24 @@ async function begin(
   deps: CreationDeps,
   plan: CreationPlan,
   input: CreateInput & { digest: string },
+  beginning: Set<ThreadId>,
 ): Promise<Created> {
   if (plan.digest !== input.digest) throw planChanged();
   const threadId = deps.ids.uuid();
+  beginning.add(threadId);
   const operationId = deps.ids.uuid();
   const { harness } = threadPaths(deps.stateDir, deps.repoId, threadId);
   // Filtered again: whoever calls, nothing outside the list reaches an agent.
-  const env = JSON.stringify(agentEnv(input.env));
-  await deps.files.ensureDir(harness, 0o700);
-  await deps.files.writeDurable(envFile(harness), env, 0o600);
+  const env = JSON.stringify({ ...agentEnv(input.env), ...settingsOf(deps).agentEnv });
   try {
+    await deps.files.ensureDir(harness, 0o700);
+    await deps.files.writeDurable(envFile(harness), env, 0o600);
     write(deps.db, () => insertCreation(deps, plan, input, { threadId, operationId }));
   } catch (error) {
     await deps.files.removeTree(harness);
     throw error;
+  } finally {
+    beginning.delete(threadId);
   }
   return { repoId: deps.repoId, threadId, name: plan.names.name, operationId };
 }
@@ -182,7 +270,7 @@ function insertCreation(
     tmuxSocket: input.tmuxSocket,
     createdAt: now,
   });
-  const steps = CREATE_PLAN.steps.map((s) => s.name);
+  const { steps } = CREATE_PLAN;
   insertOperation(db, { ...ids, kind: "Create", args: plan.args, steps, now });
   appendEvent(db, { threadId: ids.threadId, kind: "lifecycle", data: { to: "Creating" }, now });
 }
@@ -196,35 +284,63 @@ function planChanged(): Error {
   );
 }
 
-function sagaOf(
-  deps: CreationDeps,
-  op: OperationRow,
-  of: { signals: Signals; gate: Gate; stopping: AbortSignal },
-): Saga<CreateContext> {
+interface Around {
+  signals: Signals;
+  gate: Gate;
+  stopping: AbortSignal;
+}
+
+function contextOf(deps: CreationDeps, op: OperationRow, around: Around): CreateContext {
   const { threadId, operationId } = op;
-  const ctx: CreateContext = {
+  return {
     deps,
-    signals: of.signals,
-    stopping: of.stopping,
+    signals: around.signals,
+    stopping: around.stopping,
     operationId,
     threadId,
     args: op.args as CreateArgs,
-    trouble: () => of.gate.trouble(threadId),
+    trouble: () => around.gate.trouble(threadId),
   };
+}
+
+/** What every saga of a thread shares, whatever its steps work with. */
+function common(deps: CreationDeps, op: OperationRow, around: Around) {
+  const { db, clock, crash, log } = deps;
+  const progressed = (): void => around.signals.notify(op.threadId);
+  const { stopping } = around;
+  return { operationId: op.operationId, db, clock, crash, log, stopping, progressed };
+}
+
+function sagaOf(deps: CreationDeps, op: OperationRow, around: Around): Saga<CreateContext> {
+  const { threadId, operationId } = op;
   return {
+    ...common(deps, op, around),
     plan: CREATE_PLAN,
     steps: CREATE_STEPS,
-    operationId,
-    ctx,
-    db: deps.db,
-    clock: deps.clock,
-    crash: deps.crash,
-    log: deps.log,
-    stopping: of.stopping,
-    progressed: () => of.signals.notify(threadId),
+    ctx: contextOf(deps, op, around),
     // The handshake's own transaction ends a creation (gate.ts); a journal that ended otherwise is a bug.
     onFinished: (db) => setLifecycle(db, threadId, "Creating", "Active"),
     onFailed: (db, error) => creationFailed(db, deps, threadId, operationId, error),
+  };
+}
+
+function isCreationRepair(op: OperationRow): boolean {
+  const { repair } = op.args as Partial<RepairArgs>;
+  return repair === "retry" || repair === "clean-up";
+}
+
+function repairSagaOf(deps: CreationDeps, op: OperationRow, around: Around): Saga<RepairContext> {
+  const { threadId, operationId } = op;
+  const args = op.args as RepairArgs;
+  const failed = contextOf(deps, operationById(deps.db, args.failed)!, around);
+  const ctx: RepairContext = { deps, operationId, threadId, args, failed };
+  return {
+    ...common(deps, op, around),
+    plan: repairPlan(args.repair),
+    steps: repairSteps(args.repair),
+    ctx,
+    onFinished: (db) => repairFinished(db, ctx),
+    onFailed: (db, error) => repairFailed(db, ctx, error),
   };
 }
 

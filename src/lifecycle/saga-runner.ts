@@ -1,13 +1,24 @@
 /**
  * Runs a saga from its journal, in a fresh process exactly as in the one that began it: every turn of the loop reads
  * the journal, asks `nextMove`, and does that one thing. Each journal entry is a transaction of its own; no
- * transaction spans an effect.
+ * transaction spans an effect. Nothing is remembered beside the journal: attempts are counted there before each start,
+ * so that an effect which takes the daemon down with it is not tried for ever.
  *
  * Crash points stand outside every `try`: what they throw must reach the caller as a crash would, unrecorded.
  */
 import { assertNever } from "../core/result.ts";
-import { errorLine, KikiError } from "../core/errors.ts";
-import { nextMove, type SagaPlan } from "../core/saga.ts";
+import { describeError } from "../core/errors.ts";
+import {
+  attemptErrors,
+  crashPoint,
+  mayStartAgain,
+  nextMove,
+  takesUp,
+  turnsRoundAt,
+  UNDO_ATTEMPTS,
+  type CrashMoment,
+  type SagaPlan,
+} from "../core/saga.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { CrashPoints } from "../ports/crash.ts";
 import type { Log } from "../ports/log.ts";
@@ -17,10 +28,13 @@ import {
   endOperation,
   moveStep,
   operationById,
+  restartStep,
   setFailing,
   setStepError,
   startStep,
+  startUndo,
   stepsOf,
+  takeUpOperation,
   type OperationRow,
   type StepRow,
 } from "../store/lifecycle-ops.ts";
@@ -46,6 +60,11 @@ export interface StepDef<C, I, E> {
   run(ctx: C, identity: I): E | Promise<E>;
   /** Undoes what `run` may have done, wholly or in part; called again after a crash, so it looks before it acts. */
   compensate?(ctx: C, identity: I, evidence: E | null): Promise<void>;
+  /**
+   * Whether another attempt may cure this failure, of the effect or of undoing it. Absent: never, the first failure
+   * counts. The plan bounds the attempts; each begins with a look at what the last one did.
+   */
+  retryable?(error: unknown): boolean;
   onStarted?(db: Db, ctx: C, identity: I): void;
   onCompleted?(db: Db, ctx: C, evidence: E, identity: I): void;
   onCompensating?(db: Db, ctx: C, identity: I): void;
@@ -78,8 +97,14 @@ export interface Saga<C> {
   progressed(): void;
   /** Extra writes in the transaction that ends the operation, after its row has ended. */
   onFinished(db: Db): void;
-  onFailed(db: Db, error: string): void;
+  /** `unwound`: everything was undone. `stuck`: something stays, and the same plan can be taken up again. */
+  onFailed(db: Db, error: string, how: SagaFailure): void;
 }
+
+export type SagaFailure = "unwound" | "stuck";
+
+/** Before a failed attempt is repeated, times its number. */
+const RETRY_DELAY_MS = 500;
 
 /**
  * Runs until the operation has ended. Resolves with how it ended; throws `SagaSuspended`, a crash, or a failure to
@@ -87,19 +112,20 @@ export interface Saga<C> {
  */
 export async function runSaga<C>(saga: Saga<C>): Promise<"Completed" | "Failed"> {
   checkTable(saga);
+  turnRound(saga);
   for (;;) {
     if (saga.stopping.aborted) throw new SagaSuspended();
     const op = operationById(saga.db, saga.operationId);
     if (op === null) throw new Error(`no operation ${saga.operationId}`);
     if (op.state !== "Running") return op.state;
     const steps = stepsOf(saga.db, saga.operationId);
-    const next = nextMove(steps, op.failing);
+    const next = nextMove(saga.plan, steps, op.failing);
     switch (next.move) {
       case "run":
-        await start(saga, rowOf(steps, next.ordinal));
+        await start(saga, op, rowOf(steps, next.ordinal));
         break;
       case "observe":
-        await resume(saga, rowOf(steps, next.ordinal));
+        await resume(saga, op, rowOf(steps, next.ordinal));
         break;
       case "compensate":
         await compensate(saga, op, rowOf(steps, next.ordinal));
@@ -108,8 +134,12 @@ export async function runSaga<C>(saga: Saga<C>): Promise<"Completed" | "Failed">
         write(saga.db, () => finish(saga));
         saga.progressed();
         break;
-      case "failed":
-        write(saga.db, () => fail(saga, op.error ?? "a step had failed before"));
+      case "unwound":
+        write(saga.db, () => fail(saga, op.error ?? "a step had failed before", "unwound"));
+        saga.progressed();
+        break;
+      case "stuck":
+        write(saga.db, () => fail(saga, op.error ?? `stopped after ${next.name}`, "stuck"));
         saga.progressed();
         break;
       default:
@@ -118,22 +148,50 @@ export async function runSaga<C>(saga: Saga<C>): Promise<"Completed" | "Failed">
   }
 }
 
-/** One line of an error, with its remedy: what the journal keeps and a person reads. */
-export function describeError(error: unknown): string {
-  const hint = error instanceof KikiError && error.hint !== undefined ? ` — ${error.hint}` : "";
-  return `${errorLine(error)}${hint}`;
+/**
+ * Makes a `Failed` operation `Running` again, to finish it or to go on undoing it, and says which; "nothing" when
+ * there is nothing left to do, and nothing was changed. Call it inside the transaction that moves the thread, then
+ * `runSaga` with the same plan.
+ */
+export function takeUp(
+  db: Db,
+  plan: SagaPlan,
+  operationId: string,
+): "forward" | "unwind" | "nothing" {
+  const what = takesUp(plan, stepsOf(db, operationId));
+  if (what !== "nothing") takeUpOperation(db, operationId, what === "unwind");
+  return what;
 }
 
+/** Plan, code and journal speak of the same steps; the code undoes exactly what the plan says is undone. */
 function checkTable<C>(saga: Saga<C>): void {
   const planned = saga.plan.steps.map((s) => s.name).join(" ");
   const defined = saga.steps.map((s) => s.name).join(" ");
   const journaled = stepsOf(saga.db, saga.operationId)
     .map((s) => s.name)
     .join(" ");
-  if (planned === defined && planned === journaled) return;
-  throw new Error(
-    `steps of ${saga.plan.kind} differ: plan ${planned}; code ${defined}; journal ${journaled}`,
+  if (planned !== defined || planned !== journaled) {
+    throw new Error(
+      `steps of ${saga.plan.kind} differ: plan ${planned}; code ${defined}; journal ${journaled}`,
+    );
+  }
+  for (const [index, step] of saga.plan.steps.entries()) {
+    const undoes = saga.steps[index]!.compensate !== undefined;
+    if (undoes === (step.compensation !== null)) continue;
+    throw new Error(`${saga.plan.kind}.${step.name}: plan and code differ in how it is undone`);
+  }
+}
+
+/** What an earlier process left in the middle of a step whose proof died with it is undone, not gone on with. */
+function turnRound<C>(saga: Saga<C>): void {
+  const op = operationById(saga.db, saga.operationId);
+  if (op === null || op.state !== "Running" || op.failing) return;
+  const open = turnsRoundAt(saga.plan, stepsOf(saga.db, saga.operationId));
+  if (open === null) return;
+  write(saga.db, () =>
+    setFailing(saga.db, saga.operationId, `kiki's daemon stopped before ${open.name} was done`),
   );
+  saga.progressed();
 }
 
 function rowOf(steps: readonly StepRow[], ordinal: number): StepRow {
@@ -148,12 +206,16 @@ function at<C>(saga: Saga<C>, row: StepRow): { operationId: string; ordinal: num
   return { operationId: saga.operationId, ordinal: row.ordinal };
 }
 
-function crashAt<C>(saga: Saga<C>, row: StepRow, moment: string): void {
-  saga.crash.at(`${saga.plan.kind}.${row.name}.${moment}`);
+function planOf<C>(saga: Saga<C>, row: StepRow): SagaPlan["steps"][number] {
+  return saga.plan.steps[row.ordinal - 1]!;
+}
+
+function crashAt<C>(saga: Saga<C>, row: StepRow, moment: CrashMoment): void {
+  saga.crash.at(crashPoint(saga.plan, row.name, moment));
 }
 
 /** Pending → Started, then the effect. */
-async function start<C>(saga: Saga<C>, row: StepRow): Promise<void> {
+async function start<C>(saga: Saga<C>, op: OperationRow, row: StepRow): Promise<void> {
   const def = defOf(saga, row);
   crashAt(saga, row, "before");
   let identity: unknown;
@@ -168,11 +230,11 @@ async function start<C>(saga: Saga<C>, row: StepRow): Promise<void> {
   });
   saga.progressed();
   crashAt(saga, row, "started");
-  await effect(saga, row, identity);
+  await effect(saga, op, { ...row, identity, attempts: row.attempts + 1 });
 }
 
-/** A step that had been started before a restart: look first. */
-async function resume<C>(saga: Saga<C>, row: StepRow): Promise<void> {
+/** A step that had been started before, by this process or an earlier one: look first. */
+async function resume<C>(saga: Saga<C>, op: OperationRow, row: StepRow): Promise<void> {
   let seen: Observation<unknown>;
   try {
     seen = await defOf(saga, row).observe(saga.ctx, row.identity);
@@ -181,9 +243,9 @@ async function resume<C>(saga: Saga<C>, row: StepRow): Promise<void> {
   }
   switch (seen.is) {
     case "done":
-      return complete(saga, row, row.identity, seen.evidence);
+      return complete(saga, op, row, seen.evidence);
     case "not-done":
-      return effect(saga, row, row.identity);
+      return startAgain(saga, op, row);
     case "unknown":
       return failStep(saga, row, new Error(seen.reason));
     default:
@@ -191,29 +253,46 @@ async function resume<C>(saga: Saga<C>, row: StepRow): Promise<void> {
   }
 }
 
-async function effect<C>(saga: Saga<C>, row: StepRow, identity: unknown): Promise<void> {
+/** Counted before the effect, in the journal: whatever ends this process, the count stays. */
+async function startAgain<C>(saga: Saga<C>, op: OperationRow, row: StepRow): Promise<void> {
+  if (!mayStartAgain(planOf(saga, row).attempts, row.attempts, op.attempts)) {
+    return failStep(saga, row, new Error(`started ${row.attempts} times, and still not done`));
+  }
+  write(saga.db, () => restartStep(saga.db, at(saga, row), row.attempts));
+  saga.progressed();
+  crashAt(saga, row, "retried");
+  await effect(saga, op, { ...row, attempts: row.attempts + 1 });
+}
+
+/** `row` is the step as it is now: started, and counted. */
+async function effect<C>(saga: Saga<C>, op: OperationRow, row: StepRow): Promise<void> {
   let evidence: unknown;
   try {
-    evidence = await defOf(saga, row).run(saga.ctx, identity);
+    evidence = await defOf(saga, row).run(saga.ctx, row.identity);
   } catch (error) {
-    return failStep(saga, row, error);
+    return attemptFailed(saga, op, row, error);
   }
   crashAt(saga, row, "effected");
-  complete(saga, row, identity, evidence);
+  await complete(saga, op, row, evidence);
 }
 
 /** Started → Completed; the last step ends the operation in the same transaction. */
-function complete<C>(saga: Saga<C>, row: StepRow, identity: unknown, evidence: unknown): void {
+async function complete<C>(
+  saga: Saga<C>,
+  op: OperationRow,
+  row: StepRow,
+  evidence: unknown,
+): Promise<void> {
   try {
     write(saga.db, () => {
       // A handshake from outside may have completed the last step and with it the operation.
       if (operationById(saga.db, saga.operationId)?.state !== "Running") return;
       completeStep(saga.db, at(saga, row), evidence);
-      defOf(saga, row).onCompleted?.(saga.db, saga.ctx, evidence, identity);
+      defOf(saga, row).onCompleted?.(saga.db, saga.ctx, evidence, row.identity);
       if (row.ordinal === saga.plan.steps.length) finish(saga);
     });
   } catch (error) {
-    return failStep(saga, row, error);
+    return attemptFailed(saga, op, row, error);
   }
   saga.progressed();
   crashAt(saga, row, "completed");
@@ -224,15 +303,42 @@ function finish<C>(saga: Saga<C>): void {
   saga.onFinished(saga.db);
 }
 
-function fail<C>(saga: Saga<C>, error: string): void {
+function fail<C>(saga: Saga<C>, error: string, how: SagaFailure): void {
   endOperation(saga.db, saga.operationId, { state: "Failed", error, now: saga.clock.now() });
-  saga.onFailed(saga.db, error);
+  saga.onFailed(saga.db, error, how);
+}
+
+/** Keeps the error; the step stays started, so that the next turn looks and then tries again — or this was the last. */
+async function attemptFailed<C>(
+  saga: Saga<C>,
+  op: OperationRow,
+  row: StepRow,
+  error: unknown,
+): Promise<void> {
+  if (error instanceof SagaSuspended) throw error;
+  const another = mayStartAgain(planOf(saga, row).attempts, row.attempts, op.attempts);
+  if (!another || defOf(saga, row).retryable?.(error) !== true) return failStep(saga, row, error);
+  const text = describeError(error);
+  saga.log.warn(
+    `${saga.plan.kind} ${saga.operationId}: ${row.name}, attempt ${row.attempts}: ${text}`,
+  );
+  write(saga.db, () =>
+    setStepError(saga.db, at(saga, row), attemptErrors(row.error, row.attempts, text)),
+  );
+  saga.progressed();
+  crashAt(saga, row, "attempt-failed");
+  await pause(saga, row.attempts);
+}
+
+/** Cut short when the daemon stops; the loop looks at that next. */
+async function pause<C>(saga: Saga<C>, attempt: number): Promise<void> {
+  await saga.clock.sleep(RETRY_DELAY_MS * attempt, saga.stopping).catch(() => undefined);
 }
 
 /** Records why, and turns the operation round. A failure after the operation has ended changes nothing. */
 function failStep<C>(saga: Saga<C>, row: StepRow, error: unknown): void {
   if (error instanceof SagaSuspended) throw error;
-  const text = describeError(error);
+  const text = attemptErrors(row.error, row.attempts, describeError(error));
   saga.log.warn(`${saga.plan.kind} ${saga.operationId}: ${row.name} failed: ${text}`);
   write(saga.db, () => {
     if (operationById(saga.db, saga.operationId)?.state !== "Running") return;
@@ -240,6 +346,7 @@ function failStep<C>(saga: Saga<C>, row: StepRow, error: unknown): void {
     setFailing(saga.db, saga.operationId, text);
   });
   saga.progressed();
+  crashAt(saga, row, "failing");
 }
 
 /**
@@ -258,29 +365,27 @@ async function compensate<C>(saga: Saga<C>, op: OperationRow, row: StepRow): Pro
     saga.progressed();
     return;
   }
-  if (row.state !== "Compensating") {
-    write(saga.db, () => {
-      moveStep(saga.db, at(saga, row), ["Started", "Completed"], "Compensating");
-      def.onCompensating?.(saga.db, saga.ctx, row.identity);
-    });
-    saga.progressed();
+  if (!mayStartAgain(UNDO_ATTEMPTS, row.undoAttempts, op.attempts)) {
+    const error = new Error(`begun ${row.undoAttempts} times, and still not undone`);
+    return notUndone(saga, op, row, error);
   }
+  write(saga.db, () => {
+    startUndo(saga.db, at(saga, row), row);
+    if (row.state !== "Compensating") def.onCompensating?.(saga.db, saga.ctx, row.identity);
+  });
+  saga.progressed();
   crashAt(saga, row, "undo-started");
   try {
     await def.compensate(saga.ctx, row.identity, row.result);
   } catch (error) {
     if (error instanceof SagaSuspended) throw error;
-    const text = describeError(error);
-    saga.log.error(
-      `${saga.plan.kind} ${saga.operationId}: ${row.name} could not be undone: ${text}`,
-      error,
+    const begun = row.undoAttempts + 1;
+    const another = mayStartAgain(UNDO_ATTEMPTS, begun, op.attempts);
+    if (!another || def.retryable?.(error) !== true) return notUndone(saga, op, row, error);
+    saga.log.warn(
+      `${saga.plan.kind} ${saga.operationId}: undoing ${row.name}: ${describeError(error)}`,
     );
-    write(saga.db, () => {
-      setStepError(saga.db, at(saga, row), `could not be undone: ${text}`);
-      fail(saga, `${op.error ?? "failed"}; then ${row.name} could not be undone: ${text}`);
-    });
-    saga.progressed();
-    return;
+    return pause(saga, begun);
   }
   crashAt(saga, row, "undo-effected");
   write(saga.db, () => {
@@ -289,4 +394,19 @@ async function compensate<C>(saga: Saga<C>, op: OperationRow, row: StepRow): Pro
   });
   saga.progressed();
   crashAt(saga, row, "undo-completed");
+}
+
+function notUndone<C>(saga: Saga<C>, op: OperationRow, row: StepRow, error: unknown): void {
+  const text = describeError(error);
+  saga.log.error(
+    `${saga.plan.kind} ${saga.operationId}: ${row.name} could not be undone: ${text}`,
+    error,
+  );
+  const undoing = `could not be undone: ${text}`;
+  write(saga.db, () => {
+    const kept = row.error === null ? undoing : `${row.error}; ${undoing}`;
+    setStepError(saga.db, at(saga, row), kept);
+    fail(saga, `${op.error ?? "failed"}; then ${row.name} ${undoing}`, "stuck");
+  });
+  saga.progressed();
 }

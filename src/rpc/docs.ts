@@ -64,6 +64,7 @@ curl -sS --unix-socket "$state/kkd.sock" \\
 | \`kk status\` | \`GetThreadState\` |
 | \`kk switch\` | \`EnsurePanes\` |
 | \`kk repo ls\` | \`ListRepos\` |
+| \`kk config show\`, \`kk config get\` | \`GetConfig\` |
 | \`kk doctor\` | \`Doctor\`, the client's own lines first |
 | \`kk daemon status\` | \`DaemonStatus\` |
 | \`kk version\` | \`{"version", "build"}\` of the program itself |

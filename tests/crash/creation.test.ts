@@ -3,89 +3,37 @@
  * daemon dies and another starts on the same database and the same world.
  */
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
-import { CREATE_PLAN } from "../../src/core/saga-plans.ts";
+import { CREATE_PLAN } from "../../src/core/plans/agent.ts";
 import { crashPoints, undoCrashPoints } from "../../src/core/saga.ts";
-import { threadCredential } from "../../src/store/credentials.ts";
 import { latestOperation } from "../../src/store/lifecycle-ops.ts";
-import { childrenOf } from "../../src/store/threads.ts";
-import { gateOf, liveSession, sessionById } from "../../src/store/sessions.ts";
+import { liveSession, sessionById } from "../../src/store/sessions.ts";
+import { CrashReport } from "../support/crash-report.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
 import { inputFor, pathsFor, Rig } from "../lifecycle/rig.ts";
+import {
+  createThroughCrashes,
+  expectMadeOnce,
+  expectUndone,
+  withParent,
+} from "./creation-world.ts";
 
 const folder = tempDir("creation-crash");
 let rig: Rig;
 afterEach(() => rig.close());
 afterAll(removeTempDirs);
 
-/** A machine with an Active thread `parser`, which the thread under test follows. */
-async function withParent(): Promise<{ rig: Rig; parent: string }> {
+async function withParentOf(): Promise<{ rig: Rig; parent: string }> {
   rig = new Rig(folder);
-  const parent = await rig.made(inputFor("parser"));
-  expect(parent.lifecycle).toBe("Active");
-  rig.jj.made.length = 0;
-  rig.tmux.made.length = 0;
-  rig.spawned.length = 0;
-  rig.crashesSeen.length = 0;
-  return { rig, parent: parent.threadId };
+  return { rig, parent: await withParent(rig) };
 }
 
-/**
- * Creates, survives as many deaths as there are, and returns the thread once its operation has ended. What each
- * restarted daemon finds is added to `found`.
- */
-async function createThroughCrashes(rig: Rig, found: string[] = []): Promise<string> {
-  const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
-  const over = (): boolean => {
-    if (!rig.alive) {
-      rig.boot();
-      found.push(rig.thread(threadId).lifecycle);
-    }
-    return latestOperation(rig.db, threadId)?.state !== "Running";
-  };
-  await rig.until(over, `operation of ${threadId} ended`);
-  return threadId;
-}
-
-/** What is there exactly once for a thread that was made. */
-function expectMadeOnce(rig: Rig, threadId: string): void {
-  const thread = rig.thread(threadId);
-  expect(thread.lifecycle).toBe("Active");
-  expect(rig.jj.made).toEqual(["workspace kk-tests", "bookmark kk/tests"]);
-  expect(rig.tmux.made).toEqual(["session kk-aaaaaaaa-tests", "pane of kk-aaaaaaaa-tests"]);
-  expect(rig.spawned).toHaveLength(1);
-  expect(rig.jj.at("kk-tests")).toBe(thread.head);
-  expect(rig.jj.bookmark("kk/tests")).toBe(thread.checkpoint);
-  expect(thread.checkpoint).toBe(thread.head);
-  expect(thread.base).toBe(rig.jj.at("kk-parser"));
-  const session = liveSession(rig.db, threadId)!;
-  expect(session.readyAt).not.toBeNull();
-  expect(gateOf(rig.db, session.incarnation)?.state).toBe("Exec");
-  expect(rig.steps(threadId).every((s) => s.state === "Completed")).toBe(true);
-  expect(rig.liveTokens()).toBe(0);
-}
-
-/** Nothing outside remains of a thread that could not be made; its row and journal do. */
-function expectUndone(rig: Rig, threadId: string, parent: string): void {
-  const thread = rig.thread(threadId);
-  expect(thread.lifecycle).toBe("CreateFailed");
-  expect(rig.jj.at("kk-tests")).toBeNull();
-  expect(rig.jj.bookmark("kk/tests")).toBeNull();
-  expect(rig.files.kindNow("/src/calc-kiki-tests")).toBe("absent");
-  expect([...rig.jj.worktrees]).toEqual(["/src/calc-kiki-parser"]);
-  expect(rig.tmux.sessions.map((s) => s.name)).toEqual(["kk-aaaaaaaa-parser"]);
-  expect(threadCredential(rig.db, threadId)).toBeNull();
-  expect(rig.files.get(pathsFor(threadId).credential)).toBeNull();
-  expect(rig.files.kindNow(pathsFor(threadId).harness)).toBe("absent");
-  expect(liveSession(rig.db, threadId)).toBeNull();
-  expect(childrenOf(rig.db, parent)).toEqual([]);
-  expect([thread.head, thread.checkpoint, thread.tmuxSessionId]).toEqual([null, null, null]);
-  expect(rig.liveTokens()).toBe(0);
-}
+const report = new CrashReport("creation.test.ts");
+report.enumerate([...crashPoints(CREATE_PLAN), ...undoCrashPoints(CREATE_PLAN)]);
 
 describe("creation: daemon dies at a journal moment", () => {
   for (const point of crashPoints(CREATE_PLAN)) {
     test(`creation: daemon dies at ${point} → Active after restart, nothing made twice`, async () => {
-      const { rig } = await withParent();
+      const { rig } = await withParentOf();
       rig.crashAt = point;
       const found: string[] = [];
       const threadId = await createThroughCrashes(rig, found);
@@ -93,11 +41,12 @@ describe("creation: daemon dies at a journal moment", () => {
       // Only the handshake's own transaction makes it Active, and it has one moment behind it.
       expect(found).toEqual([/ready\.(effected|completed)$/.test(point) ? "Active" : "Creating"]);
       expectMadeOnce(rig, threadId);
+      report.survived(point);
     });
   }
 
   test("creation: daemon dies at every moment in turn → Active, nothing made twice", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     const points = crashPoints(CREATE_PLAN).filter((p) => !p.endsWith("ready.completed"));
     rig.crashAt = points.shift()!;
     const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
@@ -125,14 +74,14 @@ describe("creation: daemon dies in the middle of an effect", () => {
 
   for (const moment of ["folder", "workspace", "bookmark"]) {
     test(`creation: daemon dies in jj after "${moment}" → Active, nothing made twice`, async () => {
-      const { rig } = await withParent();
+      const { rig } = await withParentOf();
       dieDuring(rig, moment);
       expectMadeOnce(rig, await createThroughCrashes(rig));
     });
   }
 
   test("creation: jj died with its files in the folder and no record → CreateFailed, folder kept", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     dieDuring(rig, "tool-files");
     const threadId = await createThroughCrashes(rig);
     expect(rig.thread(threadId).lifecycle).toBe("CreateFailed");
@@ -142,7 +91,7 @@ describe("creation: daemon dies in the middle of an effect", () => {
   });
 
   test("creation: jj died between its two operations → CreateFailed, record and folder gone", async () => {
-    const { rig, parent } = await withParent();
+    const { rig, parent } = await withParentOf();
     dieDuring(rig, "first-operation");
     const threadId = await createThroughCrashes(rig);
     expect(rig.error(threadId)).toContain("jj was stopped while it made workspace");
@@ -150,7 +99,7 @@ describe("creation: daemon dies in the middle of an effect", () => {
   });
 
   test("creation: jj of the dead daemon still runs → its outcome is awaited, nothing made twice", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     rig.crashAt = "Create.workspace.effected";
     const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
     await rig.until(() => !rig.alive, "daemon died");
@@ -168,7 +117,7 @@ describe("creation: daemon dies in the middle of an effect", () => {
   });
 
   test("creation: daemon dies between tmux session and shell pane → session adopted, pane added", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     const onPane = rig.tmux.onPane;
     rig.tmux.onPane = (pane) => {
       onPane(pane);
@@ -180,7 +129,7 @@ describe("creation: daemon dies in the middle of an effect", () => {
   });
 
   test("creation: daemon dies after the credential file, before its row → the same secret is adopted", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     rig.crashAt = "Create.credential.effected";
     const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
     await rig.until(() => !rig.alive, "daemon died");
@@ -194,7 +143,7 @@ describe("creation: daemon dies in the middle of an effect", () => {
 
 describe("creation: restart tells the states of a launch apart", () => {
   test("creation: gate activated, not passed → still Creating; the wrapper passes after restart", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     rig.crashAt = "Create.gate.completed";
     const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
     await rig.until(() => !rig.alive, "daemon died");
@@ -206,7 +155,7 @@ describe("creation: restart tells the states of a launch apart", () => {
   });
 
   test("creation: gate passed, answer lost with the daemon → handed out again to the same pane only", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     rig.agent = "silent";
     rig.crashAt = "Create.gate.completed";
     const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
@@ -222,7 +171,7 @@ describe("creation: restart tells the states of a launch apart", () => {
   });
 
   test("creation: exec'd, not ready → Creating after restart, Active at the handshake, one process", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     rig.agent = "silent";
     const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
     await rig.until(() => liveSession(rig.db, threadId)?.pid != null, "process reported");
@@ -239,7 +188,7 @@ describe("creation: restart tells the states of a launch apart", () => {
   });
 
   test("creation: handshake arrives before the restarted daemon resumes → Active all the same", async () => {
-    const { rig } = await withParent();
+    const { rig } = await withParentOf();
     rig.agent = "silent";
     rig.crashAt = "Create.ready.before";
     const { threadId } = await rig.create(inputFor("tests", { follows: "parser" }));
@@ -255,19 +204,22 @@ describe("creation: restart tells the states of a launch apart", () => {
 describe("creation: daemon dies while it unwinds", () => {
   for (const point of undoCrashPoints(CREATE_PLAN)) {
     test(`creation: fails, daemon dies at ${point} → CreateFailed after restart, nothing left`, async () => {
-      const { rig, parent } = await withParent();
+      const { rig, parent } = await withParentOf();
       rig.agent = "exit-1";
       rig.crashAt = point;
-      const threadId = await createThroughCrashes(rig);
+      const found: string[] = [];
+      const threadId = await createThroughCrashes(rig, found);
       expect(rig.crashAt).toBeNull();
+      expect(found).toEqual(["Creating"]);
       expect(rig.error(threadId)).toContain("claude-code ended before it was ready (exit code 1)");
       expectUndone(rig, threadId, parent);
+      report.survived(point);
     });
   }
 
   for (const moment of ["forget", "abandon", "delete-bookmark"]) {
     test(`creation: fails, daemon dies in jj after "${moment}" → CreateFailed, nothing left`, async () => {
-      const { rig, parent } = await withParent();
+      const { rig, parent } = await withParentOf();
       rig.agent = "exit-1";
       rig.jj.during = (now) => {
         if (now !== moment) return;

@@ -14,17 +14,31 @@ async function keep(w: Promise<World>): Promise<World> {
   return made;
 }
 
-test("kk new: 20 at once → 20 threads", async () => {
+test("kk new: 20 at once, some of one name and some without → 20 threads, each asked about once", async () => {
   const w = await keep(initialised());
-  const names = Array.from({ length: 20 }, (_, n) => `task ${n}`);
+  // 12 names, 4 times the same one, 4 times none at all.
+  const named = Array.from({ length: 12 }, (_, n) => [`task ${n}`]);
+  const twins = Array.from({ length: 4 }, () => ["twin"]);
+  const nameless = Array.from({ length: 4 }, () => []);
+  const began = performance.now();
   const results = await Promise.all(
-    names.map((name) => w.kkOnTerminal(["new", name, "--detach"], "y")),
+    [...named, ...twins, ...nameless].map((name) =>
+      w.kkOnTerminal(["new", ...name, "--detach"], "y"),
+    ),
   );
-  const failed = results.filter((r) => r.code !== 0).map((r) => r.screen);
-  expect(failed).toEqual([]);
+  console.log(`20 at once: ${((performance.now() - began) / 1_000).toFixed(1)} s`);
+  expect(results.filter((r) => r.code !== 0).map((r) => r.screen)).toEqual([]);
+  expect(results.map((r) => r.screen.split("[y/N]").length - 1)).toEqual(Array(20).fill(1));
   const threads = await w.threads();
-  expect(threads.map((x) => x.name).sort()).toEqual(names.sort());
-  expect(threads.every((x) => x.lifecycle === "Active")).toBe(true);
+  const names = threads.map((t) => t.name);
+  expect(names.filter((name) => !name.startsWith("unnamed-")).sort()).toEqual(
+    [...named.flat(), "twin", "twin-2", "twin-3", "twin-4"].sort(),
+  );
+  expect(new Set(names).size).toBe(20);
+  expect(threads.every((t) => t.lifecycle === "Active")).toBe(true);
+  for (const field of ["bookmark", "tmuxSession"] as const) {
+    expect(new Set(threads.map((t) => t[field])).size).toBe(20);
+  }
 });
 
 test("kk ls: tmux killed under an agent → soon no longer running, and said so", async () => {

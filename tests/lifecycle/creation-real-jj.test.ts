@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createJj } from "../../src/backends/jj/backend.ts";
 import { realClock } from "../../src/backends/clock.ts";
 import { realIds } from "../../src/backends/ids.ts";
+import { createRecipes } from "../../src/backends/recipes.ts";
 import * as durable from "../../src/backends/files.ts";
 import * as folders from "../../src/backends/folders.ts";
 import { repoPaths } from "../../src/core/paths.ts";
@@ -78,6 +79,7 @@ async function bench(colocated: boolean): Promise<Bench> {
     harness: () => harness,
     processes,
     files,
+    recipes: createRecipes(processes),
     clock: realClock,
     ids: realIds,
     crash: NO_CRASH,
@@ -88,6 +90,7 @@ async function bench(colocated: boolean): Promise<Bench> {
     socketPath: "/state/kkd.sock",
     refreshToFrontier: async () => (await jj.heads())[0]!,
     classifyEdge: () => Promise.resolve(),
+    repairHolds: () => Promise.resolve(false),
     onActive: () => undefined,
   });
   const start: Bench["start"] = async (name, follows) => {

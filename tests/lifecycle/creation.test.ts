@@ -51,12 +51,12 @@ describe("creation: done", () => {
       base: rig.jj.at("default"),
       head: rig.jj.at("kk-parser"),
       checkpoint: rig.jj.bookmark("kk/parser"),
-      tmuxSessionId: "$1",
+      tmuxSessionId: rig.tmux.sessions[0]!.id,
     });
     expect(thread.head).toBe(thread.checkpoint);
     expect(rig.active).toEqual([id]);
     expect(rig.steps(id).map((s) => s.state)).toEqual(Array(11).fill("Completed"));
-    expect(rig.steps(id).find((s) => s.name === "setup")!.result).toEqual({ configured: false });
+    expect(rig.steps(id).find((s) => s.name === "setup")!.result).toMatchObject({ outcome: null });
     const kinds = eventsSince(rig.db, 0, 99).map((e) => `${e.kind} ${JSON.stringify(e.data)}`);
     expect(kinds[0]).toBe('lifecycle {"to":"Creating"}');
     expect(kinds.at(-1)).toBe('lifecycle {"to":"Active"}');

@@ -5,8 +5,17 @@
 import { join } from "node:path";
 import { repoPaths, threadPaths } from "../../src/core/paths.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
-import type { CreateInput, CreationDeps } from "../../src/lifecycle/creation-deps.ts";
+import {
+  NO_SETUP,
+  settingsOf,
+  sha256Hex,
+  type CreateInput,
+  type CreationDeps,
+  type SetupSettings,
+} from "../../src/lifecycle/creation-deps.ts";
 import { makeCreation, type Created, type Creation } from "../../src/lifecycle/creation.ts";
+import { creationRepairer } from "../../src/repair/creation-repairs.ts";
+import { makeRepairs, type Repairs } from "../../src/repair/repairs.ts";
 import type { JjBackend } from "../../src/ports/jj.ts";
 import type { Db } from "../../src/store/db.ts";
 import { latestOperation, stepsOf, type StepRow } from "../../src/store/lifecycle-ops.ts";
@@ -19,6 +28,7 @@ import { FakeHarness } from "../fakes/harness.ts";
 import { FakeIds } from "../fakes/ids.ts";
 import { FakeJj } from "../fakes/jj.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
+import { FakeRecipes } from "../fakes/recipes.ts";
 import { FakeTmux, type FakePane } from "../fakes/tmux.ts";
 
 export const REPO_ID = "aaaaaaaa-1111-4111-8111-111111111111";
@@ -49,16 +59,23 @@ export class Rig {
   readonly jj = new FakeJj(this.files);
   readonly tmux = new FakeTmux(this.processes);
   readonly harness = new FakeHarness(this.files);
+  readonly recipes = new FakeRecipes(this.files, this.processes);
+  /** `[setup]`, as configured now. */
+  setup: SetupSettings = NO_SETUP;
   readonly active: string[] = [];
   readonly classified: string[] = [];
   readonly spawned: string[] = [];
   readonly log: string[] = [];
   readonly crashesSeen: string[] = [];
   agent: AgentBehaviour = "ready";
+  /** Looks at the world at every crash point. */
+  onPoint: (name: string) => void = () => undefined;
   /** Name of the crash point at which the daemon dies, once. */
   crashAt: string | null = null;
   readonly #file: string;
   readonly #harnesses = new Map<string, number>();
+  /** A wrapper dies with its pane, and with it the question it had open; pane ids are used again. */
+  readonly #gone = new Map<FakePane, AbortController>();
   #daemon: { creation: Creation; db: Db; dead: AbortController } | null = null;
   #stopped = false;
 
@@ -66,7 +83,10 @@ export class Rig {
     this.#file = join(folder, `state-${Math.floor(performance.now() * 1e6)}.db`);
     this.jj.personWorkspace("default", "/src/calc");
     this.tmux.onPane = (pane) => this.#runWrapper(pane);
-    this.tmux.onKill = (pane) => this.#endHarness(pane.id);
+    this.tmux.onKill = (pane) => {
+      this.#endHarness(pane.id);
+      this.#gone.get(pane)?.abort();
+    };
     this.jj.attributed = (token) => attributionOf(this.db, token)?.handler === "lifecycle";
     this.boot();
   }
@@ -87,6 +107,16 @@ export class Rig {
     return this.#daemon !== null;
   }
 
+  /** `kk repair`, on the daemon that is there now. */
+  get repairs(): Repairs {
+    const repairer = creationRepairer({
+      ...this.deps(this.db),
+      tmux: () => this.tmux,
+      creation: this.creation,
+    });
+    return makeRepairs({ db: this.db, sha256Hex, repairers: [repairer] });
+  }
+
   boot(): void {
     const db = openRepoDb(this.#file);
     db.run("PRAGMA synchronous = OFF"); // a daemon dies here, never the machine
@@ -99,6 +129,8 @@ export class Rig {
     this.#daemon = null;
     daemon?.db.close();
     daemon?.dead.abort();
+    // What of it waits for time to pass must not wake up and act beside its successor.
+    void daemon?.creation.stop().catch(() => undefined);
   }
 
   /** Ends everything, so that no test waits for another's. */
@@ -124,6 +156,8 @@ export class Rig {
       harness: () => this.harness,
       processes: this.processes,
       files: this.files,
+      recipes: this.recipes,
+      settings: () => ({ ...settingsOf({}), setup: this.setup }),
       clock: this.clock,
       ids: this.ids,
       crash: { at: (name) => this.#crashPoint(name) },
@@ -138,12 +172,14 @@ export class Rig {
       socketPath: "/state/kkd.sock",
       refreshToFrontier: () => Promise.resolve(this.jj.head),
       classifyEdge: (child) => Promise.resolve(void this.classified.push(child)),
+      repairHolds: (threadId, repairId) => this.repairs.holds(threadId, repairId),
       onActive: (threadId) => void this.active.push(threadId),
     };
   }
 
   #crashPoint(name: string): void {
     this.crashesSeen.push(name);
+    this.onPoint(name);
     if (name !== this.crashAt) return;
     this.crashAt = null;
     this.kill();
@@ -160,6 +196,8 @@ export class Rig {
 
   /** Asks whichever daemon is there, as `kk __pane agent` does, until its pane is gone. */
   async #wrapper(pane: FakePane, threadId: string): Promise<void> {
+    const gone = new AbortController();
+    this.#gone.set(pane, gone);
     while (this.tmux.panes.includes(pane) && !this.#stopped) {
       const daemon = this.#daemon;
       if (daemon === null) {
@@ -168,10 +206,10 @@ export class Rig {
       }
       const { dead, creation } = daemon;
       const launch = await creation
-        .awaitGate(threadId, pane.id, WRAPPER_WAIT_MS, dead.signal)
+        .awaitGate(threadId, pane.id, WRAPPER_WAIT_MS, AbortSignal.any([dead.signal, gone.signal]))
         .catch(() => null);
       // An answer of a daemon that died meanwhile never arrives.
-      if (launch === null || dead.signal.aborted) {
+      if (launch === null || dead.signal.aborted || gone.signal.aborted) {
         await Bun.sleep(0);
         continue;
       }

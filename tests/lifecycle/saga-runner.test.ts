@@ -1,81 +1,23 @@
 /** The runner alone, on a saga of toy steps: journal order, observation before repetition, unwinding, suspension. */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { fail } from "../../src/core/errors.ts";
-import type { SagaPlan } from "../../src/core/saga.ts";
-import {
-  runSaga,
-  SagaSuspended,
-  type AnyStep,
-  type Observation,
-  type Saga,
-} from "../../src/lifecycle/saga-runner.ts";
-import { NO_CRASH } from "../../src/ports/crash.ts";
+import { runSaga, SagaSuspended } from "../../src/lifecycle/saga-runner.ts";
 import type { Db } from "../../src/store/db.ts";
 import { operationById, startStep, stepsOf } from "../../src/store/lifecycle-ops.ts";
-import { FakeClock } from "../fakes/clock.ts";
-import { addOperation, addThread, repoDb } from "../store/fixture.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { noting, planWith, Toys, type Toy } from "./toy-saga.ts";
 
-const PLAN: SagaPlan = {
-  kind: "Create",
-  steps: ["one", "two", "three"].map((name) => ({
-    name,
-    compensation: "undo",
-    observation: "seen",
-  })),
-};
-const NAMES = PLAN.steps.map((s) => s.name);
-
+let toys: Toys;
 let db: Db;
 let did: string[];
 beforeEach(() => {
-  db = repoDb();
-  did = [];
-  addThread(db, "a");
-  addOperation(db, "a", "op", NAMES);
+  toys = new Toys();
+  ({ db, did } = toys);
 });
 afterAll(removeTempDirs);
 
-type Toy = Partial<AnyStep<null>>;
-
-/** Remembers `entry` and gives back `value`. */
-function noting<T>(list: unknown[], entry: unknown, value: T): T {
-  list.push(entry);
-  return value;
-}
-
-function saga(change: Record<string, Toy> = {}, more: Partial<Saga<null>> = {}): Saga<null> {
-  const steps = NAMES.map((name): AnyStep<null> => ({
-    name,
-    identity: () => ({ of: name }),
-    observe: (): Observation<unknown> => ({ is: "not-done" }),
-    run: () => noting(did, `run ${name}`, { made: name }),
-    compensate: async (_ctx, identity, evidence) => {
-      did.push(`undo ${name} ${JSON.stringify(identity)} ${JSON.stringify(evidence)}`);
-    },
-    ...change[name],
-  }));
-  return {
-    plan: PLAN,
-    steps,
-    operationId: "op",
-    ctx: null,
-    db,
-    clock: new FakeClock(),
-    crash: NO_CRASH,
-    stopping: new AbortController().signal,
-    progressed: () => undefined,
-    log: { info: () => undefined, warn: () => undefined, error: (m) => void did.push(`log ${m}`) },
-    onFinished: () => void did.push("finished"),
-    onFailed: (_db, error) => void did.push(`failed: ${error}`),
-    ...more,
-  };
-}
-
-const states = (): string =>
-  stepsOf(db, "op")
-    .map((s) => s.state)
-    .join(" ");
+const saga: Toys["saga"] = (change, more) => toys.saga(change, more);
+const states = (operationId?: string): string => toys.states(operationId);
 
 describe("saga runner", () => {
   test("runner: no trouble → every step once in order, identity before effect, evidence after", async () => {
@@ -125,7 +67,9 @@ describe("saga runner", () => {
 
   test("runner: step without compensation → nothing called; the failed one keeps that name", async () => {
     const bare = { compensate: undefined } as unknown as Toy;
-    await runSaga(saga({ one: bare, two: { ...bare, run: () => Promise.reject(new Error("x")) } }));
+    const plan = planWith({ one: { compensation: null }, two: { compensation: null } });
+    const two = { ...bare, run: () => Promise.reject(new Error("x")) };
+    await runSaga(saga({ one: bare, two }, { plan }));
     expect(did.filter((d) => d.startsWith("undo"))).toEqual([]);
     expect(states()).toBe("Compensated Failed Pending");
   });
@@ -139,7 +83,7 @@ describe("saga runner", () => {
     const three = { run: () => Promise.reject(new Error("first")) };
     const two = { compensate: () => Promise.reject(new Error("second")) };
     expect(await runSaga(saga({ two, three }))).toBe("Failed");
-    expect(did.at(-1)).toBe("failed: first; then two could not be undone: second");
+    expect(did.at(-1)).toBe("stuck: first; then two could not be undone: second");
     expect(did.some((d) => d.startsWith("log Create op: two could not be undone"))).toBe(true);
     expect(states()).toBe("Completed Compensating Compensated");
     expect(await runSaga(saga())).toBe("Failed");

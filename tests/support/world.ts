@@ -196,7 +196,7 @@ async function ended(left: () => number[], patienceMs = 10_000): Promise<void> {
 
 /** A question is on the screen when its last line ends like one. */
 const QUESTION = /\[y\/N\]:?\s*$/;
-const TERMINAL_DEADLINE_MS = 90_000;
+const TERMINAL_DEADLINE_MS = 180_000;
 
 async function onTerminal(
   env: Record<string, string>,

@@ -307,7 +307,8 @@ async function provedGone(call: Call, id: string, killed: RunResult | null): Pro
 
 async function capturePane(call: Call, paneId: string): Promise<Observed<string>> {
   try {
-    const result = await call(["capture-pane", "-p", "-t", target(paneId, "%")]);
+    // -J: a line that a narrow pane wraps is one line all the same.
+    const result = await call(["capture-pane", "-p", "-J", "-t", target(paneId, "%")]);
     if (result.code !== 0) return { known: false, reason: failed("read a pane", result).message };
     return { known: true, value: result.stdout.toString("utf8") };
   } catch (error) {

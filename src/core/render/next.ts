@@ -1,5 +1,5 @@
 /** What a person does next about a thread: one line of `kk status`, the most urgent thing only. */
-import { shellWord } from "../shell-line.ts";
+import { shellWord, threadWord } from "../shell-line.ts";
 import type { StatusThread } from "./status.ts";
 
 /** Attention that ends in the agent's own pane. */
@@ -9,11 +9,13 @@ const PROMPT = '-m "<what to do>"';
 /** null: nothing is needed, or it goes on by itself. */
 export function nextStep(thread: StatusThread): string | null {
   const { summary, attention } = thread;
-  const go = `kk switch ${shellWord(summary.name)}`;
+  const go = `kk switch ${threadWord(summary.name)}`;
   if (attention.some((item) => ANSWERED_IN_PANE.has(item.kind))) {
     return `${go}, and answer in the agent's pane`;
   }
-  if (summary.lifecycle === "CreateFailed") return "mend what it says, then kk new again";
+  if (summary.lifecycle === "CreateFailed") {
+    return `mend what it says, then kk repair ${threadWord(summary.name)}`;
+  }
   if (summary.lifecycle !== "Active") return null;
   return blockedStep(thread) ?? (isWaiting(thread) ? `${go}, and ${FIRST_CALL}` : null);
 }

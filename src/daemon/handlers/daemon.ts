@@ -1,5 +1,6 @@
 /** The daemon about itself. */
 import type { Caller } from "../../authority/authenticate.ts";
+import { problemLine } from "../../core/config/problem.ts";
 import { errorLine, KikiError } from "../../core/errors.ts";
 import type { DoctorLine } from "../../rpc/contract/types.ts";
 import type { Handlers } from "../../rpc/server.ts";
@@ -29,7 +30,7 @@ export function daemonHandlers(daemon: Daemon): Pick<Handlers<Caller>, DaemonMet
       return { pid: process.pid, stopping };
     },
     async Doctor() {
-      return { lines: [...(await toolLines(daemon)), ...repoLines(daemon)] };
+      return { lines: [...(await toolLines(daemon)), ...repoLines(daemon), configLine(daemon)] };
     },
   };
 }
@@ -67,6 +68,20 @@ async function line(name: string, check: () => Promise<string>): Promise<DoctorL
     const fix = error instanceof KikiError ? (error.hint ?? null) : null;
     return { name, ok: false, detail: errorLine(error), fix };
   }
+}
+
+/** Configuration of the user and of every repository. */
+function configLine(daemon: Daemon): DoctorLine {
+  const { config } = daemon.world;
+  const places = [{ repo: null }, ...listRepos(daemon.userDb).map((repo) => ({ repo }))];
+  const found = places.flatMap((place) => config.at(place).problems);
+  const ok = !found.some((problem) => problem.severity === "error");
+  const [first, ...more] = new Set(found.map(problemLine));
+  const name = "configuration";
+  if (first === undefined)
+    return { name, ok: true, detail: "nothing to complain about", fix: null };
+  const detail = more.length === 0 ? first : `${first} (and ${more.length} more)`;
+  return { name, ok, detail, fix: ok ? null : "kk config show lists every problem" };
 }
 
 function repoLines(daemon: Daemon): DoctorLine[] {

@@ -9,9 +9,9 @@ import { insertRepo, listRepos, repoByPath } from "../../store/repos.ts";
 import { openRepo, startRepo } from "../repos.ts";
 import type { Daemon } from "../runtime.ts";
 import { repoSummary } from "../views.ts";
-import { notJj, repoRowOfFolder, threadOfFolder } from "./resolve.ts";
+import { notJj, resolveContext } from "./resolve.ts";
 
-type RegistryMethod = "RegisterRepo" | "ListRepos" | "ResolveFolder";
+type RegistryMethod = "RegisterRepo" | "ListRepos" | "ResolveContext";
 
 export function registryHandlers(daemon: Daemon): Pick<Handlers<Caller>, RegistryMethod> {
   const queue = new SerialQueues();
@@ -19,14 +19,17 @@ export function registryHandlers(daemon: Daemon): Pick<Handlers<Caller>, Registr
     // One after another: two commands in one new repository register it once.
     RegisterRepo: ({ folder }) => queue.run("register", () => register(daemon, folder)),
     ListRepos: () => ({ repos: listRepos(daemon.userDb).map((row) => repoSummary(daemon, row)) }),
-    async ResolveFolder({ folder }) {
-      const row = await repoRowOfFolder(daemon, folder);
-      if (row === null) return { repo: null, thread: null };
-      const open = daemon.repos.get(row.repoId);
-      const thread = open === undefined ? null : threadOfFolder(open, folder);
+    async ResolveContext(seen) {
+      const { thread, repoId, by, passed } = await resolveContext(daemon, seen);
+      const row = listRepos(daemon.userDb).find((repo) => repo.repoId === repoId) ?? null;
       return {
-        repo: repoSummary(daemon, row),
-        thread: thread === null ? null : { threadId: thread.threadId, name: thread.name },
+        repo: row === null ? null : repoSummary(daemon, row),
+        thread:
+          thread === null
+            ? null
+            : { threadId: thread.threadId, name: thread.name, lifecycle: thread.lifecycle },
+        by,
+        passed,
       };
     },
   };

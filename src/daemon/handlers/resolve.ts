@@ -1,7 +1,8 @@
 /** What a reference in a request means: which repository, which of its threads. */
 import { realpathSync } from "node:fs";
 import { fail, type KikiError } from "../../core/errors.ts";
-import { listCandidates, resolveThread } from "../../core/resolve.ts";
+import { decideContext, type Context, type KnownThread } from "../../core/context.ts";
+import { listCandidates, resolveThread, type ResolveProblem } from "../../core/resolve.ts";
 import type { Input } from "../../rpc/contract/methods.ts";
 import { listRepos, repoByPath, type RepoRow } from "../../store/repos.ts";
 import { allThreads, type ThreadRow } from "../../store/threads.ts";
@@ -67,15 +68,23 @@ export async function resolveThreadRef(daemon: Daemon, ref: ThreadRef): Promise<
   );
   const found = resolveThread(candidates, ref.thread);
   if (found.ok) return found.value;
-  const target = JSON.stringify(ref.thread);
-  if (found.error.problem === "ambiguous") {
-    const { candidates } = found.error;
-    const named = new Set(candidates.map((c) => c.name)).size === candidates.length;
-    throw fail(
+  throw notOneThread(ref.thread, found.error, everywhere);
+}
+
+function notOneThread(
+  named: string,
+  problem: ResolveProblem<Candidate>,
+  everywhere: boolean,
+): KikiError {
+  const target = JSON.stringify(named);
+  if (problem.problem === "ambiguous") {
+    const { candidates } = problem;
+    const byName = new Set(candidates.map((c) => c.name)).size === candidates.length;
+    return fail(
       "usage",
       "ambiguous-thread",
       `${target} could be ${listCandidates(candidates)}`,
-      named
+      byName
         ? "give the whole name, or the id"
         : everywhere
           ? "give the id, or go to its repository"
@@ -83,15 +92,63 @@ export async function resolveThreadRef(daemon: Daemon, ref: ThreadRef): Promise<
     );
   }
   const where = everywhere ? "in any repository" : "in this repository";
-  throw fail("notFound", "unknown-thread", `no thread ${target} ${where}`, "kk ls --all");
+  return fail("notFound", "unknown-thread", `no thread ${target} ${where}`, "kk ls --all");
 }
 
-/** Whose workspace `folder` lies in: the innermost, where one lies within another. */
-export function threadOfFolder(repo: RepoRuntime, folder: string): ThreadRow | null {
+/** A thread as candidates are listed; `place` where several repositories are searched. */
+interface Candidate {
+  threadId: string;
+  name: string;
+  place?: string | undefined;
+}
+
+interface ContextThread extends KnownThread {
+  place: string;
+}
+
+/** What a command is about. Throws KikiError `unknown-thread`, `ambiguous-thread` for its target. */
+export async function resolveContext(
+  daemon: Daemon,
+  seen: Input<"ResolveContext">,
+): Promise<Context<ContextThread>> {
+  const threads = openRepos(daemon).flatMap((repo) =>
+    allThreads(repo.db).map((thread): ContextThread => {
+      const { threadId, name, lifecycle } = thread;
+      return { threadId, name, lifecycle, repoId: repo.repoId, place: repo.row.repoRoot };
+    }),
+  );
+  const folder = await contextFolder(daemon, seen.folder);
+  const found = decideContext({ ...seen, folder, threads });
+  if (found.ok) return found.value;
+  throw notOneThread(seen.target ?? "", found.error, found.error.repoId === null);
+}
+
+/** A closed thread's workspace too: that it is one is worth saying. A folder that is gone is matched by its name. */
+async function contextFolder(
+  daemon: Daemon,
+  folder: string | null,
+): Promise<{ repoId: string | null; threadId: string | null }> {
+  if (folder === null) return { repoId: null, threadId: null };
+  const row = await repoRowOfFolder(daemon, folder);
+  const open = row === null ? openRepos(daemon) : [daemon.repos.get(row.repoId) ?? []].flat();
+  for (const repo of open) {
+    const thread = threadOfFolder(repo, folder) ?? threadOfFolder(repo, folder, "Closed");
+    if (thread !== null) return { repoId: repo.repoId, threadId: thread.threadId };
+  }
+  return { repoId: row?.repoId ?? null, threadId: null };
+}
+
+/** Whose workspace `folder` lies in: the innermost, where one lies within another. Closed threads only when asked. */
+function threadOfFolder(
+  repo: RepoRuntime,
+  folder: string,
+  which: "open" | "Closed" = "open",
+): ThreadRow | null {
   const at = realPath(folder);
   let found: ThreadRow | null = null;
   for (const thread of allThreads(repo.db)) {
-    if (thread.lifecycle === "Closed" || thread.lifecycle === "Destroyed") continue;
+    if (thread.lifecycle === "Destroyed") continue;
+    if ((thread.lifecycle === "Closed") !== (which === "Closed")) continue;
     const root = realPath(thread.workspacePath);
     if (at !== root && !at.startsWith(`${root}/`)) continue;
     if (found === null || root.length > realPath(found.workspacePath).length) found = thread;

@@ -1,16 +1,16 @@
 /** Threads: planning and creating them, and everything a person may read of them. */
-import { statSync } from "node:fs";
 import type { Caller } from "../../authority/authenticate.ts";
 import { errorLine, fail, type KikiError } from "../../core/errors.ts";
-import type { Observed } from "../../core/result.ts";
 import type { Input, Output } from "../../rpc/contract/methods.ts";
-import type { ThreadState, ThreadSummary } from "../../rpc/contract/types.ts";
+import type { ThreadSummary } from "../../rpc/contract/types.ts";
 import type { Handlers, RpcContext } from "../../rpc/server.ts";
-import { operationById } from "../../store/lifecycle-ops.ts";
+import { latestOperation, operationById } from "../../store/lifecycle-ops.ts";
 import { threadById } from "../../store/threads.ts";
 import { Descriptions } from "../descriptions.ts";
 import { repoById, type Daemon, type RepoRuntime } from "../runtime.ts";
 import { attentionOf, operationFrom, stateOf, summariesOf, summaryOf } from "../views.ts";
+import { issuesOf, sessionAlive } from "./issues.ts";
+import { planRepair } from "./repair.ts";
 import { openRepos, resolveRepo, resolveThreadRef } from "./resolve.ts";
 
 type ThreadMethod =
@@ -28,20 +28,23 @@ const MAX_CATCH_UP_MS = 1_500;
 export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMethod> {
   const descriptions = new Descriptions();
   return {
-    async BeginApproval({ args }) {
+    async BeginApproval(request) {
+      if (request.method === "ApplyRepair") return planRepair(daemon, request.args);
+      const { args, clientPid } = request;
       const { repo: ref, ...input } = args;
       const repo = await resolveRepo(daemon, ref).catch(async (error: unknown) => {
         // An old jj is the more fundamental trouble, and registering would not help against it.
         await daemon.world.jj.checkVersions();
         throw error;
       });
-      const { method, text, digest } = await repo.creation.plan(input);
+      const asked = withConfigured(daemon, repo, input);
+      const { method, text, digest } = await repo.creation.plan(asked, clientPid);
       return { method, text, digest };
     },
     async NewThread(args) {
       const { repo: ref, ...input } = args;
       const repo = await resolveRepo(daemon, ref);
-      return repo.creation.create(input);
+      return repo.creation.create(withConfigured(daemon, repo, input));
     },
     async RepoThreadSummaries({ repo: ref, closed }) {
       const repos = ref === null ? openRepos(daemon) : [await resolveRepo(daemon, ref)];
@@ -68,6 +71,18 @@ export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMet
       return ensurePanes(daemon, summary);
     },
   };
+}
+
+/** What nobody chose is what is configured; the arguments of a harness are replaced, never added to. */
+function withConfigured<T extends Pick<Input<"NewThread">, "harness" | "harnessArgs">>(
+  { world }: Daemon,
+  repo: RepoRuntime,
+  input: T,
+): T {
+  const { config } = world;
+  const harness = input.harness ?? config.at({ repo: repo.row }).value("agent.default_harness");
+  if (input.harnessArgs.length > 0) return { ...input, harness };
+  return { ...input, harness, harnessArgs: config.harnessArgs(repo.row, harness) };
 }
 
 /** Answers when the operation is not as `seen` any more, has ended, or the wait is over. */
@@ -101,11 +116,15 @@ function operationNow(
   const lifecycle = threadById(repo.db, threadId)?.lifecycle ?? "Destroyed";
   const attention = attentionOf(repo, threadId);
   const seen = [lifecycle, ...steps.map((step) => step.state), `${attention.length}`].join(" ");
+  const newest = latestOperation(repo.db, threadId);
+  const next = newest === null || newest.operationId === operationId ? null : newest.operationId;
   return {
     threadId,
+    kind: operation.kind,
     lifecycle,
     done: operation.state !== "Running",
     error,
+    next,
     steps,
     seen,
     attention,
@@ -126,37 +145,6 @@ async function ensurePanes(daemon: Daemon, summary: ThreadSummary): Promise<Outp
   }
   const attach = alive.value ? daemon.world.tmux(tmuxSocket).attachCommand(id, false) : [];
   return { attach, sessionAlive: alive.value, summary };
-}
-
-/**
- * Whether the thread's session is there, as tmux has it now. Ids start again when a tmux server does, so the session
- * must also carry the thread's tag.
- */
-async function sessionAlive(daemon: Daemon, summary: ThreadSummary): Promise<Observed<boolean>> {
-  const { tmuxSessionId: id, tmuxSocket, threadId } = summary;
-  const sessions = await daemon.world.tmux(tmuxSocket).listSessions();
-  if (!sessions.known) return sessions;
-  const value = sessions.value.some((s) => s.id === id && s.tags["@kiki_thread"] === threadId);
-  return { known: true, value };
-}
-
-/** What an active thread should have and has not. Others are half made or half gone, and their operation says it. */
-async function issuesOf(
-  daemon: Daemon,
-  state: Omit<ThreadState, "issues">,
-): Promise<ThreadState["issues"]> {
-  if (state.summary.lifecycle !== "Active") return [];
-  const issues: ThreadState["issues"] = [];
-  if (statSync(state.workspacePath, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    const message = `there is no folder ${state.workspacePath}`;
-    issues.push({ issue: "WorkspaceDirectoryMissing", message });
-  }
-  const alive = await sessionAlive(daemon, state.summary);
-  if (alive.known && !alive.value) {
-    const session = state.summary.tmuxSession ?? "of this thread";
-    issues.push({ issue: "SessionMissing", message: `there is no tmux session ${session}` });
-  }
-  return issues;
 }
 
 /** What was just done in jj is shown, not what a debounce ago was true. A slow jj costs a bounded wait, no more. */

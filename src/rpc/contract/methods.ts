@@ -5,6 +5,10 @@
 import { z } from "zod";
 import {
   zAttention,
+  zConfigProblem,
+  zConfigSetting,
+  zContext,
+  zDiagnosis,
   zDoctorLine,
   zPlan,
   zRepoRef,
@@ -57,6 +61,18 @@ export const zNewThread = z.object({
   env: z.record(z.string(), z.string()),
 });
 export type NewThreadInput = z.infer<typeof zNewThread>;
+
+/** Fields `kk repair --apply` sends: the choice, and what only this terminal knows for a repair that starts an agent. */
+export const zApplyRepair = z.object({
+  repo: zRepoRef,
+  thread: z.string().min(1),
+  planId: z.string().min(1),
+  harnessExecutable: z.string().nullable(),
+  env: z.record(z.string(), z.string()),
+});
+
+/** Process that shows the plan: what the plan reserves is reserved while it lives. */
+const clientPid = z.number().int().positive().optional();
 
 /** Who a hook speaks for: the incarnation, proved by its secret, on top of the thread credential. */
 const hookCaller = { incarnation: z.string(), secret: z.string() };
@@ -132,26 +148,69 @@ export const METHODS = {
     input: z.object({}),
     output: z.object({ repos: z.array(zRepoSummary) }),
   }),
-  ResolveFolder: method({
-    doc: "Which registered repository a folder is in, and whose workspace; nulls when none. For a client's context.",
+  ResolveContext: method({
+    doc: "What a command is about: named target → KIKI_THREAD_ID → tmux session → folder; a closed thread only by name.",
     capability: "registration",
-    input: z.object({ folder: z.string() }),
+    /** Thread ids as the caller's environment and tmux session have them, true or not; `folder` absolute. */
+    input: z.object({
+      target: z.string().min(1).nullable(),
+      environment: z.string().nullable(),
+      tmux: z.string().nullable(),
+      folder: z.string().nullable(),
+    }),
+    output: zContext,
+  }),
+  GetConfig: method({
+    doc:
+      "Configuration as it counts for a thread, a repository, or the user alone: each value with the layer it comes from. " +
+      "`key` narrows to one key or table; `env` holds the caller's KIKI_ variables, which count for what commands read.",
+    capability: "registration",
+    input: z.object({
+      repo: zRepoRef.nullable(),
+      thread: z.string().min(1).nullable(),
+      key: z.string().nullable(),
+      env: z.record(z.string(), z.string()).optional(),
+    }),
     output: z.object({
-      repo: zRepoSummary.nullable(),
+      repo: z.object({ repoId: z.string(), path: z.string() }).nullable(),
       thread: z.object({ threadId: z.string(), name: z.string() }).nullable(),
+      /** Lowest layer first. */
+      files: z.array(z.object({ layer: z.string(), path: z.string(), present: z.boolean() })),
+      settings: z.array(zConfigSetting),
+      problems: z.array(zConfigProblem),
     }),
   }),
   // ---- approval and lifecycle ----
   BeginApproval: method({
     doc: "Non-mutating preflight of a consequential method; returns the exact plan a person confirms.",
     capability: "registration",
-    input: z.object({ method: z.literal("NewThread"), args: zNewThread }),
+    input: z.discriminatedUnion("method", [
+      z.object({ method: z.literal("NewThread"), args: zNewThread, clientPid }),
+      z.object({ method: z.literal("ApplyRepair"), args: zApplyRepair, clientPid }),
+    ]),
     output: zPlan,
   }),
   NewThread: method({
     doc: "Create a thread exactly as planned. Refused (`plan-changed`) when the digest no longer fits.",
     capability: "registration",
     input: zNewThread.extend({ digest: z.string() }),
+    output: z.object({
+      repoId: z.string(),
+      threadId: z.string(),
+      name: z.string(),
+      operationId: z.string(),
+    }),
+  }),
+  DiagnoseRepair: method({
+    doc: "What is wrong with a thread, or with every thread of a repository, and the repairs there are. Reads only.",
+    capability: "registration",
+    input: z.object({ repo: zRepoRef, thread: z.string().min(1).nullable() }),
+    output: z.object({ diagnoses: z.array(zDiagnosis) }),
+  }),
+  ApplyRepair: method({
+    doc: "Carry out one repair exactly as planned. Refused (`plan-changed`, `repair-stale`) when it no longer fits.",
+    capability: "registration",
+    input: zApplyRepair.extend({ digest: z.string() }),
     output: z.object({
       repoId: z.string(),
       threadId: z.string(),
@@ -182,9 +241,12 @@ export const METHODS = {
       waitMs: z.number().int().min(0).max(30_000),
     }),
     output: z.object({
+      kind: z.string(),
       lifecycle: z.string(),
       done: z.boolean(),
       error: z.string().nullable(),
+      /** The operation that goes on where this one ended, a creation after its repair for example. */
+      next: z.string().nullable(),
       steps: z.array(zStep),
       seen: z.string(),
       attention: z.array(zAttention),

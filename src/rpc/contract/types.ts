@@ -6,6 +6,8 @@ import {
   PROJECTION_ISSUES,
   STEP_STATES,
 } from "../../core/lifecycle.ts";
+import { LAYERS } from "../../core/config/spec.ts";
+import { CONTEXT_SOURCES } from "../../core/context.ts";
 import { CASCADE_STATUSES, INTENT_KINDS, INTENT_STATES } from "../../core/intent.ts";
 
 export const zThreadId = z.string().uuid();
@@ -45,6 +47,8 @@ export const zStep = z.object({
   name: z.string(),
   state: z.enum(STEP_STATES),
   error: z.string().nullable(),
+  /** What a step that takes long is doing. */
+  note: z.string().optional(),
 });
 
 export const zIntent = z.object({
@@ -108,6 +112,59 @@ export const zRepoSummary = z.object({
 });
 export type RepoSummary = z.infer<typeof zRepoSummary>;
 
+export const zContext = z.object({
+  /** The thread's repository, else the folder's; null outside any registered one. */
+  repo: zRepoSummary.nullable(),
+  thread: z
+    .object({ threadId: zThreadId, name: z.string(), lifecycle: z.enum(LIFECYCLES) })
+    .nullable(),
+  /** What named the thread, or else the repository. */
+  by: z.enum(CONTEXT_SOURCES).nullable(),
+  /** What pointed to a thread that is closed, or not there. */
+  passed: z.array(
+    z.object({
+      source: z.enum(["environment", "tmux", "folder"]),
+      threadId: z.string(),
+      name: z.string().nullable(),
+      why: z.enum(["gone", "closed"]),
+    }),
+  ),
+});
+
+/** Where a value or a problem is: in a file, in a variable, or in neither. Lines and columns from 1. */
+const configSource = {
+  layer: z.enum(LAYERS),
+  file: z.string().nullable(),
+  line: z.number().int().nullable(),
+  column: z.number().int().nullable(),
+  variable: z.string().nullable(),
+};
+
+export const zConfigSetting = z.object({
+  key: z.string(),
+  /** null: nothing is set and there is no default. */
+  value: z.unknown(),
+  ...configSource,
+  /** The last good value: what is written there now cannot be used. */
+  kept: z.boolean(),
+  reload: z.enum(["hot", "lifecycle", "restart"]),
+  /** Completes "a change takes effect". */
+  effect: z.string(),
+  /** Nothing reads it in this version. */
+  planned: z.boolean(),
+  doc: z.string(),
+});
+export type ConfigSetting = z.infer<typeof zConfigSetting>;
+
+export const zConfigProblem = z.object({
+  ...configSource,
+  /** `error`: a value could not be taken. `warning`: something is ignored. */
+  severity: z.enum(["error", "warning"]),
+  /** null: the whole file. */
+  key: z.string().nullable(),
+  message: z.string(),
+});
+
 /** A canonical plan a person confirms, shown byte for byte. */
 export const zPlan = z.object({
   method: z.string(),
@@ -117,6 +174,36 @@ export const zPlan = z.object({
   digest: z.string(),
 });
 export type Plan = z.infer<typeof zPlan>;
+
+/** One line of a diagnosis; `ok` null: nobody could tell, or nothing is demanded. */
+export const zRepairFact = z.object({
+  name: z.string(),
+  value: z.string(),
+  ok: z.boolean().nullable(),
+});
+
+/** What is recorded, what was seen, and the plans there are. Reading it changes nothing. */
+export const zDiagnosis = z.object({
+  repoId: z.string(),
+  threadId: zThreadId,
+  name: z.string(),
+  lifecycle: z.enum(LIFECYCLES),
+  harness: z.string(),
+  needsRepair: z.boolean(),
+  authority: z.array(zRepairFact),
+  observed: z.array(zRepairFact),
+  notes: z.array(z.string()),
+  plans: z.array(
+    z.object({
+      /** Hash of the plan and of what it was derived from: stale as soon as that changes. */
+      id: z.string(),
+      kind: z.string(),
+      title: z.string(),
+      changes: z.array(z.string()),
+    }),
+  ),
+});
+export type Diagnosis = z.infer<typeof zDiagnosis>;
 
 export const zDoctorLine = z.object({
   name: z.string(),

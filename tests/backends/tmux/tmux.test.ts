@@ -194,6 +194,23 @@ describe("sessions and panes", () => {
     expect(text.split("\n")[0]).toBe("zażółć 日本");
     expect((await tmux.capturePane("%77")).known).toBe(false);
   });
+
+  test("capture: a line that a narrow pane wraps → one line", async () => {
+    const { dir, tmux } = box();
+    const line = "kiki: agent ended (exit code 3); the thread stays, its pane too";
+    const command = ["sh", "-c", `echo 'no license'; echo '${line}'; exec sleep 600`];
+    const input = { ...sessionInput(dir), columns: 40, command };
+    const { paneId } = await tmux.newSession(input);
+    const text = await waitFor(
+      async () => {
+        const seen = await tmux.capturePane(paneId);
+        return seen.known && seen.value.includes("too") && seen.value;
+      },
+      5000,
+      "text in the pane",
+    );
+    expect(text.split("\n").slice(0, 2)).toEqual(["no license", line]);
+  });
 });
 
 describe("exact targets", () => {
