@@ -113,6 +113,13 @@ const DOORS: readonly Door[] = [
     why: "all SQL is in the store, where transactions and constraints are kept",
   },
   {
+    what: "changing intents",
+    pattern:
+      /\b(?:insertIntent|insertDiverged|setIntentState|savePlan|bindSoftBatch|rebindSoftBatch|completeBatch)\b|(?:INSERT INTO|UPDATE) sync_intents\b/,
+    inside: ["src/cascade/moves.ts", "src/store/"],
+    why: "every change has its crash points there, and the crash matrix finds it by them",
+  },
+  {
     what: "the console",
     pattern: /\bconsole\.|["']consola(?:\/\w+)?["']/,
     inside: ["src/cmd/", "src/ui/"],

@@ -1,15 +1,13 @@
 /**
- * The only durable writer, and the few reads that go with it. Synchronous throughout: the places that use it depend
- * on the order of their effects (marker before tuple, file before row), and a file here is small.
+ * The only durable writer, and the few reads that go with it. Synchronous but for `writeNew`: the places that use it
+ * depend on the order of their effects (marker before tuple, file before row), and a file here is small.
  */
 import {
   appendFileSync,
   chmodSync,
   closeSync,
-  fchmodSync,
   fsyncSync,
   ftruncateSync,
-  linkSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -26,6 +24,7 @@ import {
   writeSync,
 } from "node:fs";
 import { createHash, randomBytes } from "node:crypto";
+import { link, open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /**
@@ -133,26 +132,27 @@ export function copyInto(from: string, to: string): string | null {
 
 /**
  * Puts `bytes` at `path` only when nothing is there: complete or not at all, durable, `mode` exactly. False when
- * something is there already, whatever it is. `beside`: folder for the temporary file, on the same filesystem.
+ * something is there already, whatever it is. `beside`: folder for the temporary file, on the same filesystem. The one
+ * that is not synchronous: a copy may be large and its disk slow, and agents' hooks must not wait for either.
  */
-export function writeNew(
+export async function writeNew(
   path: string,
   bytes: Uint8Array,
   mode: number,
-  beside = dirname(path),
-): boolean {
+  beside: string,
+): Promise<boolean> {
   const temporary = join(beside, `.kiki-${randomBytes(6).toString("hex")}.tmp`);
   try {
-    const fd = openSync(temporary, "wx", mode);
+    const file = await open(temporary, "wx", mode);
     try {
-      writeAll(fd, bytes);
-      fchmodSync(fd, mode);
-      fsyncSync(fd);
+      await file.writeFile(bytes);
+      await file.chmod(mode);
+      await file.sync();
     } finally {
-      closeSync(fd);
+      await file.close();
     }
     // Unlike rename, link refuses a name that is taken.
-    linkSync(temporary, path);
+    await link(temporary, path);
     return true;
   } catch (error) {
     if ((error as { code?: string }).code === "EEXIST") return false;

@@ -2,9 +2,8 @@
 import { createHash } from "node:crypto";
 import { lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmdirSync } from "node:fs";
 import type { Dirent, Stats } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { errorLine, fail } from "../core/errors.ts";
 import { checkPattern, inToolFolder } from "../core/setup.ts";
 import type { ProcessIdentity, Processes } from "../ports/processes.ts";
@@ -182,10 +181,8 @@ async function copy(
   const notes: string[] = [];
   const problems: string[] = [];
   for (const path of files) {
-    // Between two files the daemon serves others: an agent's hook waits a second, no more.
-    await nextTurn();
     try {
-      const result = copyOne(root, workspace, path, problems);
+      const result = await copyOne(root, workspace, path, problems);
       if (result === null) continue;
       if (typeof result === "string") notes.push(`${path}: ${result}`);
       else copied.push(result);
@@ -197,12 +194,12 @@ async function copy(
 }
 
 /** The copy; a note when there is none to be made; null when it became a problem. */
-function copyOne(
+async function copyOne(
   root: string,
   workspace: string,
   path: string,
   problems: string[],
-): CopiedFile | string | null {
+): Promise<CopiedFile | string | null> {
   const from = join(root, path);
   if (lstatSync(from, { throwIfNoEntry: false }) === undefined) return "not there any more";
   const why = refusal(root, path);
@@ -217,9 +214,9 @@ function copyOne(
     problems.push(`${path} not copied: ${blocked} is no folder in the new workspace`);
     return null;
   }
-  const bytes = readFileSync(real);
+  const bytes = await readFile(real);
   const sha256 = createHash("sha256").update(bytes).digest("hex");
-  if (writeNew(to, bytes, lstatSync(real).mode & 0o777, unseenFolder(workspace, to)))
+  if (await writeNew(to, bytes, lstatSync(real).mode & 0o777, unseenFolder(workspace, to)))
     return { path, sha256 };
   // After a crash the copy is there already; a file of the commit, or of anybody else, is left alone.
   const there = lstatSync(to, { throwIfNoEntry: false });

@@ -8,7 +8,7 @@ import {
 } from "../core/process-tree.ts";
 import type { Holder, HolderReport } from "../ports/processes.ts";
 import { heldBy } from "../store/stopped-processes.ts";
-import { lookRound, type FreezeDeps, type FreezeRequest } from "./freeze.ts";
+import { provableRound, type FreezeDeps, type FreezeRequest } from "./freeze.ts";
 
 export type HeldOutcome =
   | { outcome: "held" }
@@ -16,24 +16,18 @@ export type HeldOutcome =
   | { outcome: "broken"; running: ProcessIdentity[]; gone: ProcessIdentity[]; new: ProcessFacts[] }
   | { outcome: "unknown"; reason: string };
 
-/** One look, no signal: is everything that `freeze` stopped for this request still there and still? */
-export function verifyFrozen(
-  deps: Pick<FreezeDeps, "db" | "processes" | "self">,
+/** Looks, no signal: is everything that `freeze` stopped for this request still there and still? */
+export async function verifyFrozen(
+  deps: Pick<FreezeDeps, "db" | "processes" | "self" | "clock">,
   request: FreezeRequest,
-): HeldOutcome {
+): Promise<HeldOutcome> {
   const rows = heldBy(deps.db, request.owner);
   const known = new Set(rows.map(keyOf));
-  let round: ReturnType<typeof lookRound>;
+  let round: Awaited<ReturnType<typeof provableRound>>;
   try {
-    round = lookRound(deps, request, known);
+    round = await provableRound(deps, request, known);
   } catch (error) {
     return { outcome: "unknown", reason: errorLine(error) };
-  }
-  if (round.missingRoots.length > 0) {
-    return { outcome: "unknown", reason: "the process at the root of a pane is gone" };
-  }
-  if (round.unprovable.length > 0) {
-    return { outcome: "unknown", reason: "a process does not show what it is" };
   }
   const pids = new Set(round.stop.map(({ process }) => process.pid));
   const running: ProcessIdentity[] = [];

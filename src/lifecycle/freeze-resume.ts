@@ -47,10 +47,13 @@ export async function resume(deps: ResumeDeps, owner: StopOwner): Promise<Resume
   const outcome: ResumeOutcome = { resumed: true, lost: [], moved: [], stuck: [] };
   const continued: StoppedRow[] = [];
   for (const row of childrenFirst(table, heldBy(db, owner))) {
-    if (processes.observe(row).state === "gone") {
+    const gone = (): void => {
       settleStop(db, owner, row, "Gone", clock.now());
       // One that had only been recorded may have ended by itself before it was signalled.
       if (row.state === "Stopped") outcome.lost.push(identity(row));
+    };
+    if (processes.observe(row).state === "gone") {
+      gone();
       continue;
     }
     const facts = table.find(row);
@@ -61,7 +64,9 @@ export async function resume(deps: ResumeDeps, owner: StopOwner): Promise<Resume
       settleStop(db, owner, row, "Resumed", clock.now());
       continue;
     }
-    if (processes.signal(row, "SIGCONT") === "refused") outcome.stuck.push(identity(row));
+    const sent = processes.signal(row, "SIGCONT");
+    if (sent === "gone") gone();
+    else if (sent === "refused") outcome.stuck.push(identity(row));
     else continued.push(row);
     crash.at("resume.signalled");
   }

@@ -18,6 +18,7 @@ import type { Processes, ProcessSample } from "../ports/processes.ts";
 import type { Db } from "../store/db.ts";
 import {
   heldBy,
+  heldByOthers,
   markStopped,
   recordStops,
   settleStop,
@@ -88,12 +89,15 @@ class Freeze {
   readonly #request: FreezeRequest;
   /** Everybody this owner has recorded: members for good. */
   readonly #known: Set<string>;
+  /** Those of them that an earlier daemon recorded. */
+  readonly #inherited: Set<string>;
   readonly #start: number;
 
   constructor(deps: FreezeDeps, request: FreezeRequest) {
     this.#deps = deps;
     this.#request = request;
     this.#known = new Set(heldBy(deps.db, request.owner).map(keyOf));
+    this.#inherited = new Set(this.#known);
     this.#start = deps.clock.monotonic();
   }
 
@@ -113,7 +117,7 @@ class Freeze {
     let before: FreezeRound | null = null;
     let settlingSince: number | null = null;
     for (;;) {
-      const round = await this.#provableRound();
+      const round = await provableRound(this.#deps, this.#request, this.#known);
       const now = clock.monotonic();
       if (round.drain.length > 0) {
         if (now - this.#start >= drainMs) {
@@ -143,23 +147,6 @@ class Freeze {
       before = still ? round : null;
       // Hooks are answered in between.
       await clock.sleep(STOP_POLL_MS);
-    }
-  }
-
-  /** A round in which every same-user process could be told; waits out an exec. */
-  async #provableRound(): Promise<FreezeRound> {
-    const { clock } = this.#deps;
-    const until = clock.monotonic() + UNPROVABLE_MS;
-    for (;;) {
-      const round = lookRound(this.#deps, this.#request, this.#known);
-      if (round.missingRoots.length > 0) {
-        throw new Unproved("the process at the root of a pane is gone");
-      }
-      if (round.unprovable.length === 0) return round;
-      if (clock.monotonic() >= until) {
-        throw new Unproved("a process does not show its environment", round.unprovable);
-      }
-      await clock.sleep(POLL_MS);
     }
   }
 
@@ -244,16 +231,21 @@ class Freeze {
 
   /**
    * Continues those that were stopped as one thing and have turned out to be another: between look and signal a shell
-   * became jj or a hook, or took a lock. Their rows stay, as `Recorded`.
+   * became jj or a hook, or took a lock. Then nothing is owed to them any more: what a person stops while it is waited
+   * for is the person's. A daemon that died in between may have left one stopped and still `Recorded`.
    */
   #release(round: FreezeRound): void {
-    const { db, processes } = this.#deps;
-    const held = new Map(heldBy(db, this.#request.owner).map((row) => [keyOf(row), row]));
+    const { db, processes, clock } = this.#deps;
+    const { owner } = this.#request;
+    const held = new Map(heldBy(db, owner).map((row) => [keyOf(row), row]));
     for (const process of [...round.drain, ...round.kept.map((kept) => kept.process)]) {
       const row = held.get(keyOf(process));
-      if (row === undefined || row.wasStopped || row.state !== "Stopped") continue;
+      const inherited = this.#inherited.delete(keyOf(process));
+      if (row === undefined || row.wasStopped || !(row.state === "Stopped" || inherited)) continue;
+      if (heldByOthers(db, owner, process)) continue;
       this.#record([{ ...process, wasStopped: false }]);
-      processes.signal(process, "SIGCONT");
+      if (processes.signal(process, "SIGCONT") === "sent")
+        settleStop(db, owner, process, "Resumed", clock.now());
     }
   }
 
@@ -263,8 +255,29 @@ class Freeze {
   }
 }
 
+/** A round in which every same-user process could be told; waits out an exec. Throws when nothing may be concluded. */
+export async function provableRound(
+  deps: Pick<FreezeDeps, "processes" | "self" | "clock">,
+  request: FreezeRequest,
+  known: ReadonlySet<string>,
+): Promise<FreezeRound> {
+  const { clock } = deps;
+  const until = clock.monotonic() + UNPROVABLE_MS;
+  for (;;) {
+    const round = lookRound(deps, request, known);
+    if (round.missingRoots.length > 0) {
+      throw new Unproved("the process at the root of a pane is gone");
+    }
+    if (round.unprovable.length === 0) return round;
+    if (clock.monotonic() >= until) {
+      throw new Unproved("a process does not show its environment", round.unprovable);
+    }
+    await clock.sleep(POLL_MS);
+  }
+}
+
 /** One look at the process table through the eyes of a request. */
-export function lookRound(
+function lookRound(
   deps: Pick<FreezeDeps, "processes" | "self">,
   request: FreezeRequest,
   known: ReadonlySet<string>,

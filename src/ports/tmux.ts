@@ -57,6 +57,7 @@ export interface TmuxBackend {
   }): Promise<{ paneId: string }>;
   /** Kills exactly the session with this id; a session that is gone already is success. */
   killSession(sessionId: string): Promise<void>;
+  /** What the pane shows; a line that it wraps is one line all the same. */
   capturePane(paneId: string): Promise<Observed<string>>;
   /** argv for a person's own terminal: `switch-client` inside this server, else `attach-session`. */
   attachCommand(sessionId: string, insideThisServer: boolean): string[];

@@ -185,6 +185,19 @@ describe("copy", () => {
     expect(readdirSync(join(p.workspace, ".jj"))).toEqual([]);
   });
 
+  test("copy, match: much to do → others are served meanwhile", async () => {
+    const p = places();
+    for (let n = 0; n < 40; n += 1) p.put(`d${n}/file`, "x".repeat(100_000));
+    let turns = 0;
+    const timer = setInterval(() => (turns += 1), 0);
+    const { files } = await recipes.match(p.root, ["**/file"]);
+    const whileMatching = turns;
+    await recipes.copy(p.root, p.workspace, files);
+    clearInterval(timer);
+    expect(files).toHaveLength(40);
+    expect([whileMatching > 0, turns > whileMatching]).toEqual([true, true]);
+  });
+
   test("copy: source became a symlink out after the plan → not copied", async () => {
     const p = places();
     p.put("a", "x");

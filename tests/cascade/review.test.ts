@@ -259,7 +259,9 @@ test("boot resumes a bound intent, another agent's unseen call is open → its s
     })),
   );
   await f.amend("two\n");
-  const crash = { at: (name: string) => void (name === "intent.Detected-Reconciling.completed" && fail()) };
+  const crash = {
+    at: (name: string) => void (name === "intent.Detected-Reconciling.completed" && fail()),
+  };
   await f.rig.reboot(crash);
   await f.agent.call();
   f.agent.passUnseen("sub-1", "agent-7");

@@ -207,6 +207,7 @@ class Run {
       noteSessionStarted(db, incarnation, { harnessSessionId: "s", now: 1 });
       setReady(db, incarnation, 1);
       for (const to of ROUTE[this.#prior]) this.#move(db, to);
+      this.#move(db, this.#during());
       insertOperation(db, {
         operationId: this.operationId,
         threadId: this.#threadId,
@@ -215,7 +216,6 @@ class Run {
         steps,
         now: 1,
       });
-      this.#move(db, this.#during());
     });
     this.#oracle.check(db);
   }

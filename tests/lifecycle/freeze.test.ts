@@ -79,7 +79,7 @@ describe("freeze", () => {
     expect(outcome).toMatchObject({ outcome: "frozen", kept: [] });
     expect([shell.state, job.state]).toEqual(["stopped", "stopped"]);
     expect(processes.signals.map((s) => s.pid)).toEqual([shell.pid, job.pid]);
-    expect(verifyFrozen(deps, request)).toEqual({ outcome: "held" });
+    expect(await verifyFrozen(deps, request)).toEqual({ outcome: "held" });
     expect(await resume(deps, CLOSE)).toEqual({ resumed: true, lost: [], moved: [], stuck: [] });
     expect(states()).not.toContain("make stopped");
     // Children first on the way back, too.
@@ -194,6 +194,9 @@ describe("freeze", () => {
     };
     expect((await freeze(deps, request)).outcome).toBe("frozen");
     expect(agent.state).toBe("stopped");
+    const stranger = processes.spawn({ closed: true });
+    clock.slept = () => void (stranger.closed = false);
+    expect(await verifyFrozen(deps, request)).toEqual({ outcome: "held" });
   });
 
   test("wrapper gone, no /proc, table unreadable, daemon not visible → unknown, nobody signalled", async () => {
@@ -309,6 +312,37 @@ describe("owners and restarts", () => {
     expect([shell.state, job.state, late.state]).toEqual(["running", "running", "running"]);
   });
 
+  test("crash between stop and the row that says so, and the shell became jj → continued and waited for", async () => {
+    processes.beforeSignal = (pid) => {
+      if (pid === job.pid) job.name = "jj";
+    };
+    const at = (name: string): void => {
+      if (name === "freeze.signalled" && job.state === "stopped") throw new Error("it died");
+    };
+    const died = await freeze({ ...deps, crash: { at } }, request).catch(String);
+    expect([died, job.state]).toEqual(["Error: it died", "stopped"]);
+    clock.slept = () => {
+      if (job.state === "running" && processes.pids.includes(job.pid)) processes.end(job.pid);
+    };
+    const again = await freeze(deps, { ...request, unproved: "keep-stopped" });
+    expect(again).toMatchObject({ outcome: "frozen", frozen: [{ pid: shell.pid }] });
+  });
+
+  test("stopped by a person while it is waited for → stays stopped", async () => {
+    processes.beforeSignal = (pid, signal) => {
+      if (pid === job.pid && signal === "SIGSTOP" && processes.signals.length === 1)
+        job.open.push(LOCK);
+    };
+    let looks = 0;
+    clock.slept = () => {
+      if (job.open.length === 0 || (looks += 1) < 5) return;
+      if (looks === 5) job.state = "stopped";
+    };
+    expect((await freeze(deps, request)).outcome).toBe("not-drained");
+    const continued = processes.signals.filter((s) => s.pid === job.pid && s.signal === "SIGCONT");
+    expect(continued).toHaveLength(1);
+  });
+
   test("crash at every point of freeze and resume → whoever is stopped is on the disk, and boot continues all", async () => {
     class Crash extends Error {}
     let points = 0;
@@ -352,26 +386,35 @@ describe("proofs", () => {
   test("frozen, then a member continued, ended, or newly born → broken, each named", async () => {
     await freeze(deps, request);
     job.state = "running";
-    expect(verifyFrozen(deps, request)).toMatchObject({
+    expect(await verifyFrozen(deps, request)).toMatchObject({
       outcome: "broken",
       running: [{ pid: job.pid }],
     });
     job.state = "stopped";
     const late = processes.spawn({ parent: 1, env: [MARK] });
-    expect(verifyFrozen(deps, request)).toMatchObject({
+    expect(await verifyFrozen(deps, request)).toMatchObject({
       outcome: "broken",
       new: [{ pid: late.pid }],
     });
     processes.end(late.pid);
     processes.end(job.pid);
-    expect(verifyFrozen(deps, request)).toMatchObject({
+    expect(await verifyFrozen(deps, request)).toMatchObject({
       outcome: "broken",
       gone: [{ pid: job.pid }],
     });
     processes.complete = false;
-    expect(verifyFrozen(deps, request)).toMatchObject({ outcome: "unknown" });
+    expect(await verifyFrozen(deps, request)).toMatchObject({ outcome: "unknown" });
     processes.complete = true;
     expect(await resume(deps, CLOSE)).toMatchObject({ resumed: true, lost: [{ pid: job.pid }] });
+  });
+
+  test("member killed between look and signal at resume → lost, not continued", async () => {
+    await freeze(deps, request);
+    processes.beforeSignal = (pid) => {
+      if (pid === job.pid) processes.end(job.pid);
+    };
+    const lost = [{ pid: job.pid, startTime: job.startTime }];
+    expect(await resume(deps, CLOSE)).toMatchObject({ resumed: true, lost });
   });
 
   test("signal refused at resume → not resumed, the row is kept for another try", async () => {

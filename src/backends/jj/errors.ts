@@ -11,6 +11,11 @@ interface Pattern {
 /** Texts of jj 0.46.0. The first match wins; what nothing matches is `jj-failed`. */
 const PATTERNS: readonly Pattern[] = [
   {
+    code: "jj-disk-full",
+    pattern: /No space left on device|Disk quota exceeded/,
+    hint: "the disk is full: make room, then try again",
+  },
+  {
     code: "jj-locked",
     pattern:
       /could not be obtained|Could not (?:acquire lock|lock )|Failed to lock|Unable to create '.*\.lock'/,
@@ -68,5 +73,10 @@ function errorLineOf(stderr: string): string {
   const cause = lines.find((line) => line.startsWith("1: "));
   if (error === undefined) return firstLine(stderr) || "it said nothing";
   const text = error.replace(/^(?:Internal )?error: /i, "");
-  return cause === undefined ? text : `${text}: ${cause.slice(3)}`;
+  if (cause !== undefined) return `${text}: ${cause.slice(3)}`;
+  // Where git has failed, jj passes its lines on below its own, and git's last one says why.
+  const fatal = text.endsWith(":")
+    ? lines.findLast((line) => line.startsWith("fatal: "))
+    : undefined;
+  return fatal === undefined ? text : `${text} ${fatal.slice("fatal: ".length)}`;
 }

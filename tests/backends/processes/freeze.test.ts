@@ -36,7 +36,7 @@ async function expectStill(files: string[]): Promise<void> {
   const until = performance.now() + 1000;
   while (performance.now() < until) {
     box.screen();
-    expect(verifyFrozen(box.deps, box.request)).toEqual({ outcome: "held" });
+    expect(await verifyFrozen(box.deps, box.request)).toEqual({ outcome: "held" });
     expect(files.map((file) => box.size(file))).toEqual(before);
     await Bun.sleep(50);
   }
@@ -183,7 +183,7 @@ describe.skipIf(!LINUX)("freeze on Linux under tmux", () => {
     await frozen();
     process.kill(victim.pid, "SIGKILL");
     await waitFor(() => box.state(victim) === "gone", 5000, "the victim gone");
-    expect(verifyFrozen(box.deps, box.request)).toMatchObject({
+    expect(await verifyFrozen(box.deps, box.request)).toMatchObject({
       outcome: "broken",
       gone: [victim],
     });

@@ -122,7 +122,11 @@ function threadChecks(): CheckCase[] {
     session("(pid IS NULL)", "a pid that may be anybody's", "start_time = NULL"),
     session("ready_at IS NULL OR", "ready without a process", "pid = NULL, start_time = NULL"),
     session("ready_at IS NULL OR", "ready without a handshake", "session_started_at = NULL"),
-    session("harness_session_id IS NOT NULL", "a conversation without a name", "harness_session_id = NULL"),
+    session(
+      "harness_session_id IS NOT NULL",
+      "a conversation without a name",
+      "harness_session_id = NULL",
+    ),
     session("retired_at IS NULL OR", "retired and running", "retired_at = 9"),
     startup("(startup_intent_id IS NULL)", "a startup of no intent", "startup_intent_id = NULL"),
     startup(

@@ -16,7 +16,11 @@ export function intentTriggers(): TriggerCase[] {
     ...["i-ack", "i-sup", "i-disc"].map((id) =>
       refused("sync_intents_terminal", `something new about ${id}`, of(id, "reason = 'x'")),
     ),
-    refused("sync_intents_diverged", "another reason of a diverged one", of("i-div", "reason = 'x'")),
+    refused(
+      "sync_intents_diverged",
+      "another reason of a diverged one",
+      of("i-div", "reason = 'x'"),
+    ),
     refused(
       "sync_intents_discard",
       "a diverged one acknowledged by proof",
