@@ -1,0 +1,278 @@
+/**
+ * Stories that pass every crash point an intent has today. A story says what a parent, a person and the agent do; it
+ * never asks whether a daemon died meanwhile.
+ */
+import type { IntentCrashPoint } from "../../src/core/intent.ts";
+import { bash } from "../fakes/agent-tools.ts";
+import type { IntentWorld } from "./intent-world.ts";
+
+export interface Story {
+  name: string;
+  colocated?: boolean;
+  /** Ends in a state that a person has to see, death or no death. */
+  loud?: boolean;
+  /** Goes wrong once by itself: another trouble may end it where a person has to see it. */
+  frail?: boolean;
+  /** Updates of the files that one intent may need; default 1. */
+  updates?: number;
+  /** The harness runs a tool it was told to refuse: not the product's doing. */
+  disobedient?: boolean;
+  tell(w: IntentWorld): Promise<void>;
+}
+
+const look = bash("ls");
+
+/** The agent calls something harmless, to the end of its batch. */
+export async function call(w: IntentWorld, times = 1): Promise<void> {
+  for (let n = 0; n < times; n += 1) {
+    w.respond([look]);
+    await w.drive();
+  }
+}
+
+/** The parent's revision gets other content: jj evolves the child with it. */
+async function amend(w: IntentWorld, text: string): Promise<void> {
+  w.somebody("parent", (person) => person.amend({ "parser.txt": text }));
+  await w.refresh();
+}
+
+/** The parent gets one more revision. */
+async function advance(w: IntentWorld, file: string): Promise<void> {
+  w.somebody("parent", (person) => {
+    person.new({ message: `adds ${file}` });
+    person.amend({ [file]: `${file}\n` });
+  });
+  await w.refresh();
+}
+
+/** The agent writes a file of its own, which jj does not know yet. */
+async function edit(w: IntentWorld): Promise<void> {
+  w.respond([w.oracle.edit(w.fresh())]);
+  await w.drive();
+}
+
+/** At a crash point, whoever gets there first. */
+function at(w: IntentWorld, point: IntentCrashPoint, act: () => void): void {
+  w.once.set(point, act);
+}
+
+/** The agent's call waits for the step that matches, if it gets there. */
+async function callUntil(w: IntentWorld, hold: RegExp): Promise<boolean> {
+  w.respond([look]);
+  await w.drive({ hold });
+  return w.agent.steps().some((s) => !s.fault && hold.test(s.name));
+}
+
+const nativeRewrite = async (w: IntentWorld): Promise<void> => {
+  await amend(w, "two\n");
+  await call(w, 2);
+};
+
+const parentAdvance = async (w: IntentWorld): Promise<void> => {
+  await edit(w);
+  await advance(w, "lexer.txt");
+  await call(w, 2);
+};
+
+/** The hook dies with the payload in its hands: the model gets a refusal without it. */
+const killedHook = async (w: IntentWorld): Promise<void> => {
+  await amend(w, "two\n");
+  if (await callUntil(w, /marks delivered/)) w.agent.hook(lastCall(w)).killSidecar();
+  await w.drive();
+};
+
+function lastCall(w: IntentWorld): string {
+  return w.agent.main.batch!.calls.at(-1)!.id;
+}
+
+/** Two operation heads, as two jj commands at once leave them. */
+function forkHeads(w: IntentWorld): void {
+  const { head } = w.jj;
+  w.files.as("jj", () => {
+    w.jj.personAt(head, "default").describe("one head");
+    w.jj.personAt(head, "default").describe("another head");
+  });
+}
+
+export const STORIES: readonly Story[] = [
+  { name: "native rewrite", tell: nativeRewrite },
+  { name: "native rewrite, colocated", colocated: true, tell: nativeRewrite },
+  { name: "parent advance, edits jj has not seen", tell: parentAdvance },
+  { name: "parent advance, colocated", colocated: true, tell: parentAdvance },
+  {
+    name: "two transitions before one boundary, stale files",
+    updates: 2,
+    async tell(w) {
+      await amend(w, "two\n");
+      await advance(w, "lexer.txt");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "three calls at once",
+    async tell(w) {
+      await amend(w, "two\n");
+      w.respond([look, look, look]);
+      await w.drive();
+      await call(w);
+    },
+  },
+  {
+    name: "a person brings the child up to date",
+    async tell(w) {
+      await amend(w, "two\n");
+      w.somebody("child", (person) => person.updateStale());
+      await call(w, 2);
+    },
+  },
+  {
+    name: "both changed one file",
+    async tell(w) {
+      w.somebody("child", (person) => person.amend({ "parser.txt": "one\nmore\n" }));
+      await w.refresh();
+      await amend(w, "other\n");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "a later transition is covered",
+    async tell(w) {
+      await amend(w, "two\n");
+      at(w, "intent.Detected-Reconciling.completed", () =>
+        w.somebody("parent", (person) => person.amend({ "parser.txt": "three\n" })),
+      );
+      await call(w, 3);
+    },
+  },
+  {
+    name: "the parent comes back",
+    async tell(w) {
+      await amend(w, "two\n");
+      w.somebody("parent", (person) => person.undo());
+      await w.refresh();
+      await call(w, 2);
+    },
+  },
+  {
+    name: "the parent goes backward after a transition",
+    loud: true,
+    async tell(w) {
+      await advance(w, "lexer.txt");
+      const main = w.jj.engine.store.commit(w.jj.at("default")!).parents[0]!;
+      w.somebody("parent", (person) => person.new({ on: [main] }));
+      w.somebody("parent", (person) => person.edit(main));
+      await w.refresh();
+      await call(w, 2);
+    },
+  },
+  {
+    name: "the parent goes backward at once",
+    loud: true,
+    async tell(w) {
+      const main = w.jj.engine.store.commit(w.jj.at("default")!).parents[0]!;
+      w.somebody("parent", (person) => person.edit(main));
+      await w.refresh();
+      await call(w, 2);
+    },
+  },
+  {
+    name: "somebody's revision stands on the child",
+    loud: true,
+    async tell(w) {
+      w.somebody("default", (person) => person.new({ on: [w.jj.at(w.threads.child.workspace)!] }));
+      await w.refresh();
+      await advance(w, "lexer.txt");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "edits on stale files",
+    loud: true,
+    async tell(w) {
+      await edit(w);
+      await amend(w, "two\n");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "the hook dies with the payload",
+    frail: true,
+    async tell(w) {
+      await killedHook(w);
+      await call(w, 2);
+    },
+  },
+  {
+    name: "the hook's report of the delivery is lost",
+    async tell(w) {
+      await amend(w, "two\n");
+      if (await callUntil(w, /marks delivered/)) {
+        w.deaf = true;
+        w.agent.step(/marks delivered/);
+        await w.drive({ until: () => !w.agent.hooks.some((h) => h.event === "PreToolUse") });
+        w.deaf = false;
+      }
+      await w.drive();
+      await call(w);
+    },
+  },
+  {
+    name: "a call passes while the barrier is being set",
+    async tell(w) {
+      await amend(w, "two\n");
+      at(w, "intent.marker-written.before", () => {
+        const hook = w.agent.hooks.find((h) => h.event === "PreToolUse");
+        hook?.killSidecar();
+        hook
+          ?.steps()
+          .find((s) => /records its pass/.test(s.name))
+          ?.take();
+      });
+      w.respond([look, look]);
+      await w.drive();
+      await call(w, 3);
+    },
+  },
+  {
+    name: "bound, and jj has two heads for a while",
+    frail: true,
+    async tell(w) {
+      await amend(w, "two\n");
+      at(w, "intent.Detected-Reconciling.completed", () => forkHeads(w));
+      await call(w);
+      w.mergeHeads();
+      await w.refresh();
+      await call(w, 2);
+    },
+  },
+  {
+    name: "a refused tool runs, delivered",
+    loud: true,
+    disobedient: true,
+    async tell(w) {
+      w.agent.misbehaviour = { runsDenied: () => true };
+      await amend(w, "two\n");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "a refused tool runs during a parent advance",
+    loud: true,
+    disobedient: true,
+    async tell(w) {
+      w.agent.misbehaviour = { runsDenied: () => true };
+      await advance(w, "lexer.txt");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "a refused tool runs, nothing delivered",
+    loud: true,
+    disobedient: true,
+    async tell(w) {
+      w.agent.misbehaviour = { runsDenied: () => true };
+      await killedHook(w);
+      await call(w);
+    },
+  },
+];
