@@ -37,7 +37,8 @@ function request(): Request {
   });
   const number = (name: "schedules" | "seed" | "steps"): number => {
     const value = Number(values[name]);
-    if (!Number.isInteger(value) || value < 0) throw new Error(`--${name} ${values[name]}: a number`);
+    if (!Number.isInteger(value) || value < 0)
+      throw new Error(`--${name} ${values[name]}: a number`);
     return value;
   };
   return {

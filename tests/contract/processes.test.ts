@@ -92,8 +92,11 @@ function real(): Subject {
         () => {
           const { processes } = linuxProcesses.sample([]);
           const found = processes.find((p) => p.pid === child.pid && p.name === name);
-          const ready =
-            !of.child || processes.some((p) => p.parent === child.pid && p.name === "sleep");
+          const it = of.child
+            ? processes.find((p) => p.parent === child.pid && p.name === "sleep")
+            : found;
+          // The name changes before the arguments are there (Linux 6.18).
+          const ready = it !== undefined && (linuxProcesses.argvOf(it) ?? []).length > 0;
           return ready ? found : null;
         },
         DEADLINE_MS,
