@@ -98,7 +98,7 @@ test("parent moves twice under a reconciliation, daemon dies before it reads tha
   await rig.cascade.refreshToFrontier();
   const agent = rig.agent(child);
   let looks = 0;
-  const { heads } = rig.jj;
+  const heads = rig.jj.heads.bind(rig.jj);
   // Between the last complete reading, which lists the heads once, and the pinned view: nobody interprets these two.
   rig.jj.heads = async () => {
     if (rig.intents(child)[0]?.state === "Reconciling") looks += 1;

@@ -3,7 +3,14 @@ import { describe, expect, test } from "bun:test";
 import { jjError } from "../../../src/backends/jj/errors.ts";
 
 function told(stderr: string): { code: string; message: string; hint: string | undefined } {
-  const result = { code: 1, signal: null, stdout: Buffer.alloc(0), stderr, timedOut: false, cut: false };
+  const result = {
+    code: 1,
+    signal: null,
+    stdout: Buffer.alloc(0),
+    stderr,
+    timedOut: false,
+    cut: false,
+  };
   const { code, message, hint } = jjError("add workspace kk-a", result);
   return { code, message, hint };
 }
