@@ -1,0 +1,356 @@
+/** One life of a daemon: exactly the production objects, put together as src/daemon/wire.ts does, on the world's ports. */
+import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
+import { DEFAULT_SETTINGS, type CascadeFiles } from "../../src/cascade/deps.ts";
+import { KikiError } from "../../src/core/errors.ts";
+import { SerialQueues } from "../../src/core/serial-queue.ts";
+import { makeExclusive } from "../../src/daemon/exclusive.ts";
+import { hookHandlers } from "../../src/daemon/handlers/hook.ts";
+import { oneHead } from "../../src/daemon/one-head.ts";
+import type { RepoRuntime } from "../../src/daemon/runtime.ts";
+import { settingsOf, sha256Hex, type CreationFiles } from "../../src/lifecycle/creation-deps.ts";
+import { makeCreation, type Creation } from "../../src/lifecycle/creation.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Harness } from "../../src/ports/harness.ts";
+import type { JjBackend, JjRepo } from "../../src/ports/jj.ts";
+import type { Processes } from "../../src/ports/processes.ts";
+import type { Recipes } from "../../src/ports/recipes.ts";
+import type { TmuxBackend } from "../../src/ports/tmux.ts";
+import { creationRepairer } from "../../src/repair/creation-repairs.ts";
+import { makeRepairs, type Repairs } from "../../src/repair/repairs.ts";
+import { retireCalls } from "../../src/store/admissions.ts";
+import { raiseAttention } from "../../src/store/attention.ts";
+import { write, type Db } from "../../src/store/db.ts";
+import { openRepoDb } from "../../src/store/open.ts";
+import { attribute, closeAttribution } from "../../src/store/ops.ts";
+import { cascadeFilesOn } from "./disk.ts";
+import type { Mortal } from "./ports.ts";
+import type { World } from "./world.ts";
+
+export const REPO_ID = "aaaaaaaa-1111-4111-8111-111111111111";
+export const STATE = "/state";
+
+export interface Life extends Mortal {
+  readonly db: Db;
+  readonly end: AbortController;
+  readonly creation: Creation;
+  readonly repairs: Repairs;
+  readonly cascade: Cascade;
+  readonly hooks: ReturnType<typeof hookHandlers>;
+}
+
+/** Opens the database and starts everything, as the daemon's boot does. */
+export function bootDaemon(w: World): Life {
+  const db = openRepoDb(w.dbFile);
+  db.run("PRAGMA synchronous = OFF"); // a daemon dies here, never the machine
+  const life = { dead: false, db, end: new AbortController() } as Life;
+  mortalWrites(w, life);
+  const queues = new SerialQueues();
+  const clock = clockOf(w, life);
+  const { jj, exclusive } = makeExclusive(jjOf(w, life), queues, `jj:${REPO_ID}`, (repo) =>
+    prepareNeutral(w, db, repo),
+  );
+  const common = {
+    repoId: REPO_ID,
+    stateDir: STATE,
+    db,
+    jj,
+    harness: () => harnessOf(w, life),
+    processes: processesOf(w, life),
+    clock,
+    ids: {
+      uuid: () => w.ports.now(life, "ids", () => w.ids.uuid()),
+      secret: (bytes: number) => w.ports.now(life, "ids", () => w.ids.secret(bytes)),
+    },
+    crash: {
+      at: (name: string) =>
+        w.ports.now(life, `crash ${name}`, () => w.count(`crash point ${name}`), true),
+    },
+    log: logOf(w, life),
+    queues,
+  };
+  const creationFiles = creationFilesOf(w, life);
+  const recipes = recipesOf(w, life);
+  const creationOf = (): Creation => life.creation;
+  const cascade = makeCascade({
+    ...common,
+    exclusive,
+    files: cascadeFilesOf(w, life),
+    fsEvents: {
+      watch: (folder, onChange) =>
+        w.ports.call(life, "fs.watch", () =>
+          w.fsEvents.watch(folder, () => void (life.dead || onChange())),
+        ),
+    },
+    settings: DEFAULT_SETTINGS,
+    sha256: sha256Hex,
+    raiseAttention(row) {
+      write(db, () => raiseAttention(db, { ...row, now: clock.now() }));
+    },
+    waitReady: (incarnation, ms) => creationOf().waitReady(incarnation, ms),
+    sessionStarted: (incarnation, session) => creationOf().sessionStarted(incarnation, session),
+  });
+  const creation = makeCreation({
+    ...common,
+    jjBackend: {
+      checkVersions: () => Promise.resolve({ jj: "0.46.0", git: "2.53.0" }),
+    } as unknown as JjBackend,
+    tmux: () => tmuxOf(w, life),
+    files: creationFiles,
+    settings: () => ({ ...settingsOf({}), setup: w.setup }),
+    recipes,
+    repairHolds: (threadId, repairId) => life.repairs.holds(threadId, repairId),
+    kkPath: "/opt/kiki/kk",
+    hookPath: "/opt/kiki/kk-hook",
+    socketPath: `${STATE}/kkd.sock`,
+    refreshToFrontier: () => oneHead(() => cascade.refreshToFrontier(), clock),
+    classifyEdge: (child) => cascade.classifyEdge(child),
+    onActive: () => w.count("thread Active"),
+    onRetired(_threadId, incarnation) {
+      write(db, () => retireCalls(db, incarnation, clock.now()));
+    },
+  });
+  const repairs = makeRepairs({
+    db,
+    sha256Hex,
+    repairers: [
+      creationRepairer({
+        ...common,
+        tmux: () => tmuxOf(w, life),
+        files: creationFiles,
+        recipes,
+        creation,
+      }),
+    ],
+  });
+  const runtime = { repoId: REPO_ID, db, cascade } as unknown as RepoRuntime;
+  const hooks = hookHandlers((id) => (id === REPO_ID ? runtime : undefined));
+  return Object.assign(life, { cascade, creation, repairs, hooks });
+}
+
+/** Boot recovery in the background, in the daemon's order. */
+export function startDaemon(w: World, life: Life): void {
+  void life.cascade
+    .start()
+    .then(() => {
+      life.creation.resumeAll();
+      life.creation.retireGone();
+    })
+    .catch((error: unknown) => {
+      if (!life.dead) w.breach(`boot recovery failed: ${String(error)}`);
+    });
+}
+
+/** A daemon may die right before and right after any commit; never in the middle, which SQLite itself proves. */
+function mortalWrites(w: World, life: Life): void {
+  const { db } = life;
+  const plain = db.transaction.bind(db);
+  db.transaction = ((body: () => unknown) => {
+    const transaction = plain(body);
+    const immediate = (): unknown => {
+      if (db.inTransaction) return transaction.immediate();
+      return w.ports.now(life, "commit", () => transaction.immediate(), true);
+    };
+    return { immediate };
+  }) as never;
+}
+
+async function prepareNeutral(w: World, db: Db, jj: JjRepo): Promise<void> {
+  const token = w.ids.uuid();
+  write(db, () => {
+    attribute(db, { token, handler: "snapshot", ownerId: "neutral", now: w.clock.now() });
+    closeAttribution(db, token);
+  });
+  await jj.ensureNeutral(token);
+}
+
+const JJ_READS = [
+  "heads",
+  "operations",
+  "operationExists",
+  "workspaces",
+  "commits",
+  "existing",
+  "isAncestor",
+  "evolvedFrom",
+  "bookmarks",
+  "changedPaths",
+  "conflictedPaths",
+  "diff",
+  "diffStat",
+  "statusText",
+  "probe",
+] as const satisfies readonly (keyof JjRepo)[];
+
+/** Where each mutation has its token. */
+const JJ_MUTATIONS = {
+  ensureNeutral: (args: unknown[]) => args[0],
+  addWorkspace: (args: unknown[]) => (args[0] as { token: string }).token,
+  forgetWorkspace: (args: unknown[]) => args[1],
+  abandon: (args: unknown[]) => args[1],
+  createBookmark: (args: unknown[]) => args[2],
+  deleteBookmark: (args: unknown[]) => args[1],
+  snapshot: (args: unknown[]) => args[1],
+  updateStale: (args: unknown[]) => args[1],
+  stageRebase: (args: unknown[]) => (args[0] as { token: string }).token,
+  integrate: (args: unknown[]) => args[1],
+} as const satisfies Partial<Record<keyof JjRepo, (args: unknown[]) => unknown>>;
+
+function jjOf(w: World, life: Life): JjRepo {
+  const { jj, ports } = w;
+  const methods: Record<string, unknown> = { location: jj.location, headsFolder: jj.headsFolder };
+  const bare = jj as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  for (const name of JJ_READS) {
+    methods[name] = (...args: unknown[]) =>
+      ports.call(life, `jj.${name}`, () => bare[name]!(...args), { unsteady: true });
+  }
+  for (const [name, tokenIn] of Object.entries(JJ_MUTATIONS)) {
+    methods[name] = (...args: unknown[]) => {
+      const token = tokenIn(args) as string;
+      const run = (): Promise<unknown> => w.jjCommand(name, args, () => bare[name]!(...args));
+      return ports.call(life, `jj.${name}`, run, { unsteady: true, token });
+    };
+  }
+  methods["forgetWorktree"] = (path: string) =>
+    ports.call(life, "jj.forgetWorktree", () => jj.forgetWorktree(path), { unsteady: true });
+  return methods as unknown as JjRepo;
+}
+
+const TMUX_METHODS = [
+  "checkVersion",
+  "listSessions",
+  "listPanes",
+  "newSession",
+  "splitPane",
+  "killSession",
+  "capturePane",
+  "displayMessage",
+] as const satisfies readonly (keyof TmuxBackend)[];
+
+function tmuxOf(w: World, life: Life): TmuxBackend {
+  const bare = w.tmux as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  const methods: Record<string, unknown> = {};
+  for (const name of TMUX_METHODS) {
+    // A list that cannot be read is told by its value, never thrown.
+    const unsteady = name !== "listSessions" && name !== "listPanes" && name !== "capturePane";
+    methods[name] = (...args: unknown[]) =>
+      w.ports.call(life, `tmux.${name}`, () => bare[name]!(...args), { unsteady });
+  }
+  return methods as unknown as TmuxBackend;
+}
+
+function creationFilesOf(w: World, life: Life): CreationFiles {
+  const { files, ports } = w;
+  const bare = files as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  const names = [
+    "ensureDir",
+    "writeDurable",
+    "removeDurable",
+    "readText",
+    "sha256",
+    "kind",
+    "inode",
+    "listFiles",
+    "removeListed",
+    "removeTree",
+  ] as const satisfies readonly (keyof CreationFiles)[];
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      (...args: unknown[]) => ports.call(life, `files.${name}`, () => bare[name]!(...args)),
+    ]),
+  ) as unknown as CreationFiles;
+}
+
+function recipesOf(w: World, life: Life): Recipes {
+  const bare = w.recipes as unknown as Record<string, (...args: unknown[]) => unknown>;
+  const slow = ["match", "copy", "uncopy", "end"] as const satisfies readonly (keyof Recipes)[];
+  const quick = ["note", "lastLine", "trim", "start", "carrying", "ofSession"] as const;
+  const methods: Record<string, unknown> = {};
+  for (const name of slow)
+    methods[name] = (...args: unknown[]) =>
+      w.ports.call(life, `recipes.${name}`, () => bare[name]!(...args) as Promise<unknown>);
+  for (const name of quick)
+    methods[name] = (...args: unknown[]) =>
+      w.ports.now(life, `recipes.${name}`, () => bare[name]!(...args), name === "start");
+  return methods as unknown as Recipes;
+}
+
+function cascadeFilesOf(w: World, life: Life): CascadeFiles {
+  const bare = cascadeFilesOn(w.files) as unknown as Record<string, (...a: unknown[]) => unknown>;
+  const writes = new Set(["writeDurable", "removeDurable", "copyInto"]);
+  return Object.fromEntries(
+    Object.keys(bare).map((name) => [
+      name,
+      (...args: unknown[]) =>
+        w.ports.now(life, `files.${name}`, () => bare[name]!(...args), writes.has(name)),
+    ]),
+  ) as unknown as CascadeFiles;
+}
+
+function processesOf(w: World, life: Life): Processes {
+  const ask = <T>(name: string, run: () => T): T => w.ports.now(life, `processes.${name}`, run);
+  const { processes } = w;
+  return {
+    // The daemon can see itself, under the number it has on this machine.
+    identify: (pid) =>
+      ask("identify", () =>
+        pid === process.pid ? { pid, startTime: "this daemon" } : processes.identify(pid),
+      ),
+    parentOf: (pid) => ask("parentOf", () => processes.parentOf(pid)),
+    withArgument: (text) =>
+      ask("withArgument", () => [
+        ...processes.withArgument(text),
+        ...w.ports.survivors
+          .filter((s) => s.token.includes(text))
+          .map(() => ({ pid: 1, startTime: "jj" })),
+      ]),
+    sample: (marks) => ask("sample", () => processes.sample(marks)),
+    argvOf: (who) => ask("argvOf", () => processes.argvOf(who)),
+    observe: (who) => ask("observe", () => processes.observe(who)),
+    signal: (who, signal) => ask("signal", () => processes.signal(who, signal)),
+    openLocks: (who) => ask("openLocks", () => processes.openLocks(who)),
+    holders: (folder) => w.ports.call(life, "processes.holders", () => processes.holders(folder)),
+  };
+}
+
+function harnessOf(w: World, life: Life): Harness {
+  const { harness, ports } = w;
+  return {
+    name: harness.name,
+    version: () => ports.call(life, "harness.version", () => harness.version()),
+    capabilities: (version) => harness.capabilities(version),
+    checkArguments: (args) => harness.checkArguments(args),
+    prepare: (request) => ports.call(life, "harness.prepare", () => harness.prepare(request)),
+    interpretEvent: (raw) =>
+      ports.now(life, "harness.interpretEvent", () => harness.interpretEvent(raw)),
+    denyOutput: (reason) => ports.now(life, "harness.denyOutput", () => harness.denyOutput(reason)),
+    expectedResult: (reason, call) => harness.expectedResult(reason, call),
+    startupDialog: (text) => harness.startupDialog(text),
+  };
+}
+
+function clockOf(w: World, life: Life): Clock {
+  return {
+    now: () => w.ports.now(life, "clock", () => w.clock.now()),
+    monotonic: () => w.ports.now(life, "clock", () => w.clock.monotonic()),
+    sleep: (ms, signal) =>
+      w.ports.call(life, "clock.sleep", () => w.clock.sleep(ms, signal), { deadly: false }),
+  };
+}
+
+/** What the product logs as an error is a failure it did not expect, unless the world made it. */
+function logOf(w: World, life: Life) {
+  const line = (level: string, message: string): void => {
+    if (life.dead) return;
+    w.note(`     [${level}] ${message}`);
+  };
+  return {
+    info: (message: string) => line("info", message),
+    warn: (message: string) => line("warn", message),
+    error: (message: string, cause?: unknown) => {
+      line("error", `${message}${cause instanceof Error ? ` (${cause.message})` : ""}`);
+      if (cause instanceof Error && !(cause instanceof KikiError) && !life.dead)
+        w.unexpected(`${message}: ${cause.stack ?? cause.message}`);
+    },
+  };
+}

@@ -1,0 +1,94 @@
+/**
+ * The disk of a simulated world. Every change of a workspace's files is shown to the oracle before it happens, together
+ * with who makes it: bytes that somebody wrote may only go once something else has them.
+ */
+import { createHash } from "node:crypto";
+import type { CascadeFiles } from "../../src/cascade/deps.ts";
+import { FakeFiles } from "../fakes/files.ts";
+
+/** The main workspace. */
+export const REPO_ROOT = "/src/calc";
+
+/**
+ * Who acts. `edit`: an agent or a person writes the file itself, and may overwrite it; `jj`: a person or an agent runs
+ * jj, which keeps what it replaces.
+ */
+export type Actor = "kiki" | "edit" | "jj";
+
+/** One file as it is and as it will be; null is absent. */
+export interface DiskChange {
+  path: string;
+  before: string | null;
+  after: string | null;
+}
+
+export class SimFiles extends FakeFiles {
+  actor: Actor = "kiki";
+  onChange: (change: DiskChange) => void = () => undefined;
+
+  /** Runs `body` as somebody else than kiki. */
+  as<T>(actor: Actor, body: () => T): T {
+    const before = this.actor;
+    this.actor = actor;
+    try {
+      return body();
+    } finally {
+      this.actor = before;
+    }
+  }
+
+  override put(path: string, text: string, mode = 0o644): void {
+    this.#tell(path, text);
+    super.put(path, text, mode);
+  }
+
+  override remove(path: string): void {
+    this.#tell(path, null);
+    super.remove(path);
+  }
+
+  override async removeListed(
+    folder: string,
+    files: readonly string[],
+    trees: readonly string[],
+  ): Promise<boolean> {
+    for (const file of files) this.#tell(`${folder}/${file}`, null);
+    return super.removeListed(folder, files, trees);
+  }
+
+  override async removeTree(path: string): Promise<void> {
+    for (const file of this.below(path)) this.#tell(file, null);
+    return super.removeTree(path);
+  }
+
+  #tell(path: string, after: string | null): void {
+    const before = this.entryNow(path)?.text ?? null;
+    if (before !== after) this.onChange({ path, before, after });
+  }
+}
+
+/** The cascade's own file work on the same disk. */
+export function cascadeFilesOn(files: SimFiles): CascadeFiles {
+  const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/")) || "/";
+  return {
+    writeDurable(path, bytes, mode) {
+      if (!files.isFolder(folderOf(path))) throw new Error(`ENOENT ${path}`);
+      files.put(path, typeof bytes === "string" ? bytes : new TextDecoder().decode(bytes), mode);
+    },
+    removeDurable: (path) => files.remove(path),
+    ensureDir: (path) => files.makeFolders(path),
+    listDir: (path) =>
+      files
+        .below(path)
+        .map((file) => file.slice(path.length + 1))
+        .filter((name) => !name.includes("/")),
+    readText: (path) => files.get(path),
+    copyInto(from, to) {
+      const entry = files.entryNow(from);
+      if (entry === null) return null;
+      if (entry.isLink) files.symlink(entry.text, to);
+      else files.put(to, entry.text, entry.mode);
+      return createHash("sha256").update(entry.text).digest("hex");
+    },
+  };
+}

@@ -1,0 +1,56 @@
+/**
+ * Seeded schedules over the simulated world: every seed that ever failed, and some new ones each time. `bun run
+ * test:sim` runs more of them and says what they came by.
+ */
+import { afterAll, describe, expect, test } from "bun:test";
+import { testSeed } from "../support/random.ts";
+import { removeTempDirs, tempDir } from "../support/temp.ts";
+import { configOf, replayCommand, runSchedule, type Config, type Outcome } from "./schedule.ts";
+import { keptSeeds } from "./seeds.ts";
+
+/** New schedules of one run, and how many of them one test takes. */
+const SCHEDULES = 80;
+const PER_TEST = 20;
+/** Lines of a failed schedule that are shown. */
+const SHOWN = 60;
+
+const folder = tempDir("sim");
+afterAll(removeTempDirs);
+
+const run = (seed: number, config: Config): Promise<Outcome> =>
+  runSchedule(folder, seed, config, new Map());
+
+/** The breaches, with what led to them. */
+function story({ seed, config, breaches, trace }: Outcome): string {
+  return [...trace.slice(-SHOWN), ...breaches, `again: ${replayCommand(seed, config)}`].join("\n");
+}
+
+describe("simulation", () => {
+  test("schedule: the same seed twice → the same trace and the same database", async () => {
+    const seed = 4_711;
+    const config = { ...configOf(seed), park: 0.1, kill: 1, people: 9, prelude: 2 };
+    const [first, again] = [await run(seed, config), await run(seed, config)];
+    expect(first.breaches).toEqual([]);
+    expect(again.trace).toEqual(first.trace);
+    expect(again.hash).toBe(first.hash);
+    expect((await run(seed + 1, config)).hash).not.toBe(first.hash);
+  });
+
+  for (const { name, seed, config, found } of keptSeeds()) {
+    test(`kept seed ${name}: ${found} → no breach`, async () => {
+      const outcome = await run(seed, config);
+      expect(outcome.breaches.length === 0 ? "" : story(outcome)).toBe("");
+    });
+  }
+
+  const base = testSeed();
+  console.info(`simulation base seed ${base} (KIKI_TEST_SEED=${base} runs the same again)`);
+  for (let from = 0; from < SCHEDULES; from += PER_TEST) {
+    test(`schedules: ${PER_TEST} from seed base + ${from} → no breach`, async () => {
+      for (let seed = base + from; seed < base + from + PER_TEST; seed += 1) {
+        const outcome = await run(seed, configOf(seed));
+        expect(outcome.breaches.length === 0 ? "" : story(outcome)).toBe("");
+      }
+    });
+  }
+});

@@ -1,0 +1,30 @@
+/**
+ * A process of its own that runs schedules: `bun tests/sim/worker.ts <first seed> <how many> <every> <steps>
+ * <config or "">`. Writes one line of JSON per schedule, and what was counted at the end.
+ */
+import { tempDir } from "../support/temp.ts";
+import { configOf, runSchedule, type Config } from "./schedule.ts";
+
+/** What a worker says. */
+export type WorkerLine =
+  | { kind: "ran"; seed: number; breaches: string[]; trace: string[]; config: Config; hash: string }
+  | { kind: "counted"; counted: Record<string, number> };
+
+const say = (line: WorkerLine): void => {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+};
+
+if (import.meta.main) {
+  const [first = 0, count = 0, every = 1, steps = 80] = process.argv.slice(2, 6).map(Number);
+  const given = process.argv[6] ?? "";
+  const folder = tempDir("sim");
+  const counted = new Map<string, number>();
+  for (let n = 0; n < count; n += 1) {
+    const seed = first + n * every;
+    const config = given === "" ? configOf(seed, steps) : (JSON.parse(given) as Config);
+    const { breaches, trace, hash } = await runSchedule(folder, seed, config, counted);
+    const failed = breaches.length > 0 || count === 1;
+    say({ kind: "ran", seed, breaches, trace: failed ? trace : [], config, hash });
+  }
+  say({ kind: "counted", counted: Object.fromEntries(counted) });
+}
