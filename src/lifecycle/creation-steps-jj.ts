@@ -2,9 +2,11 @@
 import { fail, KikiError } from "../core/errors.ts";
 import { wouldCycle } from "../core/follows.ts";
 import { short, type ChangeId, type CommitId, type OpId } from "../core/ids.ts";
+import { isAncestorOp } from "../core/op-graph.ts";
 import { ROOT_COMMIT } from "../core/revset.ts";
 import { write, type Db } from "../store/db.ts";
 import { setCheckpoint, setHead } from "../store/edges.ts";
+import { isProcessed, parentsOf } from "../store/ops.ts";
 import { clearHead, parentOf, setBase, setLink, threadById } from "../store/threads.ts";
 import { parentHead } from "./creation-base.ts";
 import { harnessFolder, threadOf, type CreateContext } from "./creation-deps.ts";
@@ -316,7 +318,7 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
     );
   },
   onCompleted(db, ctx, evidence) {
-    setHead(db, ctx.threadId, evidence);
+    if (!isReadAlready(db, ctx, evidence.op)) setHead(db, ctx.threadId, evidence);
     setCheckpoint(db, ctx.threadId, evidence.commit);
   },
   onCompensating: (db, ctx, id) => attributeToken(db, ctx, id.undoToken),
@@ -334,6 +336,13 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
     }
   },
 };
+
+/** The watcher follows the thread since its head was recorded, and may have read past `op`: a head never goes back. */
+function isReadAlready(db: Db, ctx: CreateContext, op: OpId): boolean {
+  const { headOp } = threadOf(ctx);
+  if (headOp === null || !isProcessed(db, op)) return false;
+  return isAncestorOp(op, headOp, (id) => parentsOf(db, id));
+}
 
 /** null when there is no such bookmark. Throws when it is conflicted: then it is on no commit in particular. */
 async function bookmarkTarget(

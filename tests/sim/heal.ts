@@ -116,15 +116,20 @@ async function checkCreation(w: World, thread: ThreadRow): Promise<void> {
   if (lifecycle === "Active") return;
   const left: string[] = [];
   const { view } = w.jj.engine.newestHead();
-  if (view.workspaces.has(thread.workspaceName)) left.push("workspace");
+  if (view.workspaces.has(thread.workspaceName)) left.push("jj workspace");
   if (view.bookmarks.has(thread.bookmark)) left.push("bookmark");
-  if (w.tmux.sessions.some((s) => s.tags["@kiki_thread"] === threadId)) left.push("session");
-  if (w.agents().some((a) => a.threadId === threadId)) left.push("agent");
+  if (w.tmux.sessions.some((s) => s.tags["@kiki_thread"] === threadId)) left.push("tmux session");
+  if (w.agents().some((a) => a.threadId === threadId)) left.push("processes");
   if (left.length === 0) return;
   // What could not be undone, or was somebody's by then, stays; whoever asks for repairs is told of it.
-  if (lifecycle === "Destroyed" && !left.some((l) => l === "session" || l === "agent")) return;
-  const told = JSON.stringify(await w.life!.repairs.diagnose(threadId));
-  const said = lifecycle === "CreateFailed" && told.includes(thread.bookmark);
-  if (!said) w.breach(`${name} ends ${lifecycle} with its ${left.join(", ")} left, unsaid`);
+  // A clean-up's plan said what would stay.
+  const { observed } = await w.life!.repairs.diagnose(threadId);
+  const unsaid = left.filter((what) =>
+    lifecycle === "Destroyed"
+      ? what === "tmux session" || what === "processes"
+      : observed.find((fact) => fact.name === what)?.ok !== false,
+  );
+  if (unsaid.length > 0)
+    w.breach(`${name} ends ${lifecycle} with its ${unsaid.join(", ")}, unsaid`);
   else w.count("ends CreateFailed with things left");
 }
