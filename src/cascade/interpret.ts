@@ -11,7 +11,7 @@ import { assertNever } from "../core/result.ts";
 import { classify, type Classification, type TransitionFacts } from "../core/classify.ts";
 import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
 import { edges, watchedThreads, type CascadeThread, type Edge } from "../store/edges.ts";
-import { addTrigger, newestOfEdge, type IntentRow } from "../store/intents.ts";
+import { addTrigger, newestOfEdge, unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import type { IntentChanges } from "./moves.ts";
 import type { View } from "./views.ts";
@@ -69,6 +69,19 @@ export function transitionsOf(
 function startOf(db: CascadeDeps["db"], edge: Edge): { tail: CommitId; open: IntentRow | null } {
   const open = newestOfEdge(db, edge.child, edge.parent);
   return { tail: edgeTail(open, edge.lastSynchronized), open };
+}
+
+/**
+ * Where the child stands, or nowhere that counts: an intent under way may take it off there any moment, so a parent
+ * that came back there has moved all the same.
+ */
+function standsOn(db: CascadeDeps["db"], edge: Edge): CommitId | null {
+  const moving = unresolvedIntents(db, edge.child).some(
+    (i) =>
+      i.parentThreadId === edge.parent &&
+      (i.state === "Reconciling" || i.state === "RecoveryRequired"),
+  );
+  return moving ? null : edge.lastSynchronized;
 }
 
 /** Reads jj for every transition; no writes. */
@@ -193,7 +206,7 @@ function applyEdge(
   // The tail moved between reading and writing (a boundary was reached meanwhile): the caller reads anew.
   if (tail !== item.tail) throw new EdgeMoved();
   const toBase = item.transition.after?.commitId ?? tail;
-  const step = edgeStep(open, edge.lastSynchronized, item.decided);
+  const step = edgeStep(open, standsOn(db, edge), item.decided);
   const intentId = open?.intentId ?? "";
   const trigger = (id: string): void =>
     addTrigger(db, { intentId: id, op, from: tail, to: toBase });

@@ -33,10 +33,13 @@ export type EdgeStep =
   | { step: "diverge"; reason: DivergedReason }
   | { step: "insert-diverged"; reason: DivergedReason };
 
-/** `decided`: the transition from the edge's tail to the parent's head, classified. */
+/**
+ * `decided`: the transition from the edge's tail to the parent's head, classified. `lastSynchronized` null: an intent
+ * under way may take the child off it any moment.
+ */
 export function edgeStep(
   newest: EdgeIntent | null,
-  lastSynchronized: CommitId,
+  lastSynchronized: CommitId | null,
   decided: Classification,
 ): EdgeStep {
   if (newest?.state === "TopologyDiverged") return { step: "wait" };

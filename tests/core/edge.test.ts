@@ -69,6 +69,11 @@ describe("edge", () => {
       expect(edgeStep(open, "a", decided)).toMatchObject(expected));
   }
 
+  test("edge: parent comes back to where the child stood, while an intent takes it off there → a move like any other", () => {
+    expect(edgeStep(newest("Reconciling"), null, advance("a"))).toMatchObject({ step: "insert" });
+    expect(edgeStep(newest("Detected"), null, advance("a"))).toMatchObject({ step: "coalesce" });
+  });
+
   test("edge: tail → the pending start while it may absorb, the edge once files moved, else the pinned end", () => {
     const tail = (state: EdgeIntent["state"]): string => edgeTail(newest(state), "s");
     expect(edgeTail(null, "s")).toBe("s");
