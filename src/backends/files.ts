@@ -153,6 +153,12 @@ export async function writeNew(
     }
     // Unlike rename, link refuses a name that is taken.
     await link(temporary, path);
+    const folder = await open(dirname(path), "r");
+    try {
+      await folder.sync();
+    } finally {
+      await folder.close();
+    }
     return true;
   } catch (error) {
     if ((error as { code?: string }).code === "EEXIST") return false;

@@ -15,6 +15,7 @@ import {
   lastOrdinal,
   openCalls,
   resolveCall,
+  type AdmissionRow,
 } from "../store/admissions.ts";
 import { acknowledgeAttention } from "../store/attention.ts";
 import { write } from "../store/db.ts";
@@ -161,9 +162,7 @@ export class Inbox {
         : anyClosed(db, caller.incarnation, listed);
     if (stale) return; // not this batch
     if (completionOf(admitted, listed) !== "complete") {
-      write(db, () =>
-        closeBatch(db, caller.incarnation, agentId, first.ordinal, "ended", clock.now()),
-      );
+      this.#omitted(caller, open, listed);
       return;
     }
     const bound = agentId === "" ? this.#boundTo(caller, first.ordinal) : null;
@@ -181,6 +180,27 @@ export class Inbox {
           clock.now(),
         );
       }
+    });
+  }
+
+  /**
+   * The event is not this batch's, or not of all of it. A call it leaves out may still run, because the event was
+   * overtaken by a call of the next response: that one keeps its batch open, and with it the files as they are.
+   */
+  #omitted(caller: HookCaller, open: readonly AdmissionRow[], listed: ReadonlySet<string>): void {
+    const { db, clock } = this.#deps;
+    const mayRun = open.some(
+      (c) =>
+        c.admission === "PassThrough" &&
+        !c.resolved &&
+        !c.toolUseId.startsWith("passed:") &&
+        !listed.has(c.toolUseId),
+    );
+    const { agentId, ordinal } = open[0]!;
+    write(db, () => {
+      if (!mayRun)
+        return closeBatch(db, caller.incarnation, agentId, ordinal, "ended", clock.now());
+      for (const id of listed) resolveCall(db, caller.incarnation, id, "batch-closed", clock.now());
     });
   }
 

@@ -124,6 +124,21 @@ test("closing event omits a blocked call → the batch is over but not complete:
   expect(f.rig.attention(f.child)).toHaveLength(1);
 });
 
+test("closing event overtaken by the next response's call → that call counts as running, no file changes until it is over", async () => {
+  const f = await family();
+  const first = await f.agent.call();
+  const running = await f.agent.call();
+  await f.agent.close([first]);
+  await f.amend("two\n");
+  const sibling = await f.agent.call();
+  expect(sibling.text).toBeNull();
+  expect(intent(f).state).toBe("Detected");
+  expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+  await f.agent.close([running, sibling]);
+  expect((await f.agent.call()).text).toBe(intent(f).payload!);
+  expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
+});
+
 test("contrary receipt → redelivered once on the arriving batch, byte-identical, counted; second contrary → blocked", async () => {
   const f = await family();
   await f.amend("two\n");

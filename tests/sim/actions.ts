@@ -44,11 +44,6 @@ interface Action {
 
 const MUTATION =
   /^jj\.(addWorkspace|createBookmark|snapshot|updateStale|stageRebase|integrate|forget|abandon|delete)/;
-/**
- * A closing event overtaken by the next response's calls. The harness waits for that hook; were it not to, the harness
- * chapter's rule (an event that omits an admitted call ends the batch) would take a running call for over.
- */
-const UNSPECIFIED = /while its event is on the way/;
 const DAY_MS = 24 * 3600 * 1000;
 /** Steps of one pane that are taken without a look elsewhere. */
 const MAX_BURST = 12;
@@ -209,7 +204,7 @@ async function burst(w: World, r: Random, pane: SimPane, rates: Rates): Promise<
 
 function paneStep(w: World, r: Random, pane: SimPane, faults: number): Step | null {
   const steps = pane.steps();
-  const bad = steps.filter((s) => s.fault && !UNSPECIFIED.test(s.name));
+  const bad = steps.filter((s) => s.fault);
   if (bad.length > 0 && r.chance(faults)) {
     const step = r.pick(bad);
     w.count(`agent fault ${step.name.split(": ")[1]}`);
