@@ -5,7 +5,7 @@ import type { Dirent, Stats } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { errorLine, fail } from "../core/errors.ts";
-import { checkPattern, inToolFolder } from "../core/setup.ts";
+import { checkPattern, inToolFolder, SETUP_MARKER } from "../core/setup.ts";
 import type { ProcessIdentity, Processes } from "../ports/processes.ts";
 import type { CopiedFile, Recipes } from "../ports/recipes.ts";
 import { startDetached } from "./exec.ts";
@@ -285,44 +285,20 @@ function lastLine(log: string): string {
 
 // ---- processes ----------------------------------------------------------------------------------------------
 
-/** Arguments on every system; the environment where /proc shows it (Linux), which only its owner may read. */
+/** Arguments on every system; the environment where the system shows it, which only its owner may read. */
 function carrying(processes: Processes, token: string): ProcessIdentity[] {
   const found = new Map(processes.withArgument(token).map((p) => [p.pid, p]));
-  for (const pid of pids()) {
-    if (found.has(pid) || !(readProc(`/proc/${pid}/environ`) ?? "").includes(token)) continue;
-    const identity = processes.identify(pid);
-    if (identity !== null) found.set(pid, identity);
-  }
+  for (const { pid, startTime, marked } of processes.sample([`${SETUP_MARKER}=${token}`]).processes)
+    if (marked === "yes" && pid !== process.pid) found.set(pid, { pid, startTime });
   return [...found.values()];
 }
 
-/** Field 6 of /proc/<pid>/stat. A session's number is not given to a new process while a member is left. */
+/** A session's number is not given to a new process while a member is left. */
 function ofSession(processes: Processes, leader: number): ProcessIdentity[] {
-  return pids().flatMap((pid) => {
-    const stat = readProc(`/proc/${pid}/stat`);
-    if (stat === null) return [];
-    const [state, , , session] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    if (Number(session) !== leader || state === "Z" || state === "X") return [];
-    return processes.identify(pid) ?? [];
-  });
-}
-
-function pids(): number[] {
-  try {
-    return readdirSync("/proc")
-      .map(Number)
-      .filter((pid) => Number.isInteger(pid) && pid !== process.pid);
-  } catch {
-    return []; // no /proc
-  }
-}
-
-function readProc(path: string): string | null {
-  try {
-    return readFileSync(path, "latin1");
-  } catch {
-    return null; // ended, or somebody else's
-  }
+  return processes
+    .sample([])
+    .processes.filter((p) => p.session === leader)
+    .map(({ pid, startTime }) => ({ pid, startTime }));
 }
 
 async function end(
@@ -334,7 +310,7 @@ async function end(
   const signal = (name: "SIGTERM" | "SIGKILL", to: readonly ProcessIdentity[]): void => {
     for (const process of to) {
       ended.set(process.pid, process);
-      send(processes, process, name);
+      processes.signal(process, name);
     }
   };
   const first = find();
@@ -356,15 +332,5 @@ async function end(
     }
     signal("SIGKILL", left);
     await Bun.sleep(END_POLL_MS);
-  }
-}
-
-/** Looked at once more first: the number may be another process's by now. */
-function send(processes: Processes, target: ProcessIdentity, signal: "SIGTERM" | "SIGKILL"): void {
-  if (processes.identify(target.pid)?.startTime !== target.startTime) return;
-  try {
-    process.kill(target.pid, signal);
-  } catch {
-    // It ended in this moment.
   }
 }

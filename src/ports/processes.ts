@@ -1,4 +1,4 @@
-/** Facts about processes of this user, and the two signals kiki needs to hold them still. */
+/** Facts about processes of this user, and the signals kiki sends them. */
 import type { ProcessFacts, ProcessIdentity } from "../core/process-tree.ts";
 
 export type { ProcessIdentity } from "../core/process-tree.ts";
@@ -47,6 +47,9 @@ export interface HolderReport {
   complete: boolean;
 }
 
+/** The first two hold a process still and let it go on; the others end what kiki itself has started. */
+export type ProcessSignal = "SIGSTOP" | "SIGCONT" | "SIGTERM" | "SIGKILL";
+
 export interface Processes {
   /** null when no such process. A zombie is none. */
   identify(pid: number): ProcessIdentity | null;
@@ -67,7 +70,7 @@ export interface Processes {
    * Sends to exactly this process, never to another one that has its number now. `gone`: nobody was signalled.
    * `refused`: not ours to signal.
    */
-  signal(process: ProcessIdentity, signal: "SIGSTOP" | "SIGCONT"): "sent" | "gone" | "refused";
+  signal(process: ProcessIdentity, signal: ProcessSignal): "sent" | "gone" | "refused";
   /** Lock files of jj and git (core/freeze.ts, `isLockFile`) it has open; null when it cannot be read. */
   openLocks(process: ProcessIdentity): string[] | null;
   /**

@@ -11,6 +11,7 @@ import type {
   ProcessIdentity,
   Processes,
   ProcessSample,
+  ProcessSignal,
 } from "../../src/ports/processes.ts";
 
 export interface FakeProcess extends ProcessIdentity {
@@ -43,7 +44,7 @@ export interface FakeProcess extends ProcessIdentity {
 
 export class FakeProcesses implements Processes {
   /** Every signal sent, in order. */
-  readonly signals: { pid: number; startTime: string; signal: "SIGSTOP" | "SIGCONT" }[] = [];
+  readonly signals: { pid: number; startTime: string; signal: ProcessSignal }[] = [];
   /** Shells that saw a child stop while they ran. */
   readonly disturbed: number[] = [];
   /** False: this system has no /proc. */
@@ -51,7 +52,7 @@ export class FakeProcesses implements Processes {
   /** What happens while the process table is read: forks, exits. Called at the start of each sample, counted from 1. */
   duringSample: (nth: number) => void = () => undefined;
   /** What happens between a look and its signal, before the signal arrives. */
-  beforeSignal: (pid: number, signal: "SIGSTOP" | "SIGCONT") => void = () => undefined;
+  beforeSignal: (pid: number, signal: ProcessSignal) => void = () => undefined;
   readonly #alive = new Map<number, FakeProcess>();
   readonly #pending = new Map<number, number>();
   #nextPid = 1000;
@@ -146,14 +147,15 @@ export class FakeProcesses implements Processes {
     return { state: found.state, tracer: found.state === "traced" ? found.tracer : null };
   }
 
-  signal(process: ProcessIdentity, signal: "SIGSTOP" | "SIGCONT"): "sent" | "gone" | "refused" {
+  signal(process: ProcessIdentity, signal: ProcessSignal): "sent" | "gone" | "refused" {
     if (process.pid <= 2) throw new Error(`fake processes: ${signal} to process ${process.pid}`);
     this.beforeSignal(process.pid, signal);
     const found = this.#find(process);
     if (found === null) return "gone";
     if (found.untouchable) return "refused";
     this.signals.push({ ...identityOf(found), signal });
-    if (signal === "SIGCONT") {
+    if (signal === "SIGTERM" || signal === "SIGKILL") this.end(found.pid);
+    else if (signal === "SIGCONT") {
       this.#pending.delete(found.pid);
       if (found.state === "stopped") found.state = "running";
     } else if (found.state === "running") {

@@ -10,7 +10,7 @@
 import { dlopen } from "bun:ffi";
 import { closeSync } from "node:fs";
 import { constants as os } from "node:os";
-import type { ProcessIdentity } from "../../ports/processes.ts";
+import type { ProcessIdentity, ProcessSignal } from "../../ports/processes.ts";
 import { DENIED, listFolder, liveStat, readStat } from "./proc-fs.ts";
 
 /** The same on every architecture since Linux 5.1 unified new numbers. */
@@ -54,7 +54,7 @@ export function shares(a: number, b: number, what: keyof typeof KCMP_TYPE): bool
  */
 export function signalExactly(
   target: ProcessIdentity,
-  signal: "SIGSTOP" | "SIGCONT",
+  signal: ProcessSignal,
 ): "sent" | "gone" | "refused" {
   const sent = signalProcess(target, signal);
   if (sent === "sent" && signal === "SIGSTOP") stopBesideVfork(target);
@@ -63,7 +63,7 @@ export function signalExactly(
 
 function signalProcess(
   target: ProcessIdentity,
-  signal: "SIGSTOP" | "SIGCONT",
+  signal: ProcessSignal,
 ): "sent" | "gone" | "refused" {
   const fd = call(SYS_PIDFD_OPEN, target.pid, 0, 0, 0, 0);
   try {
@@ -98,7 +98,7 @@ function stopBesideVfork({ pid, startTime }: ProcessIdentity): void {
   call(number, pid, Number(awake.tid), os.signals.SIGSTOP, 0, 0);
 }
 
-function kill(target: ProcessIdentity, signal: "SIGSTOP" | "SIGCONT"): "sent" | "gone" | "refused" {
+function kill(target: ProcessIdentity, signal: ProcessSignal): "sent" | "gone" | "refused" {
   if (liveStat(target.pid)?.startTime !== target.startTime) return "gone";
   try {
     process.kill(target.pid, signal);
