@@ -49,6 +49,13 @@ async function story(world: World): Promise<void> {
 
   heading("1. A repository, two threads");
   say("A jj repository in a throw-away folder, registered with `kk init`.");
+  const alone = await world.kk(["new", "parser"]);
+  claim(
+    "without a person's yes on a terminal nothing is made: the plan is printed, exit code 4",
+    alone.code === 4 &&
+      alone.stdout.startsWith('New thread "parser"') &&
+      (await world.threads()).length === 0,
+  );
   await world.newThread([
     "parser",
     "-m",

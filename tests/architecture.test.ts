@@ -120,6 +120,23 @@ const DOORS: readonly Door[] = [
     why: "every change has its crash points there, and the crash matrix finds it by them",
   },
   {
+    what: "the presenter's credential",
+    pattern: /\bpresenterCredential\b|["'`/]presenter-cred\b/,
+    inside: ["src/cmd/presenter-client.ts", "src/core/paths.ts"],
+    why: "it confirms plans: read with a foreground terminal in hand, and never by what agents can start",
+    exceptions: {
+      "src/daemon/boot.ts": "the daemon writes it when it enrols a presenter",
+      "src/cmd/presenter.ts": "recovering it names the file",
+    },
+  },
+  {
+    what: "the admin's credential",
+    pattern: /\badminCredential\b|["'`/]admin-cred\b/,
+    inside: ["src/cmd/presenter.ts", "src/core/paths.ts"],
+    why: "kk never loads it by itself: only a person's kk presenter recover does",
+    exceptions: { "src/daemon/boot.ts": "the daemon makes it at its first start" },
+  },
+  {
     what: "the console",
     pattern: /\bconsole\.|["']consola(?:\/\w+)?["']/,
     inside: ["src/cmd/", "src/ui/"],

@@ -6,6 +6,7 @@ import {
   appendFileSync,
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   ftruncateSync,
   lstatSync,
@@ -73,6 +74,13 @@ export function removeDurable(path: string): void {
     throw error;
   }
   syncFolder(dirname(path));
+}
+
+/** Moves a folder within its file system; nothing happens when it is not there. */
+export function moveAway(from: string, to: string): void {
+  if (!existsSync(from)) return;
+  renameSync(from, to);
+  syncFolder(dirname(from));
 }
 
 /** Makes the folder and its missing parents, each with `mode`; an existing folder keeps its mode. */

@@ -1,14 +1,14 @@
 /** From a command to the daemon: where it is, who asks, starting it when nobody is there, replacing an old one. */
-import { lstatSync, readFileSync, statSync } from "node:fs";
+import { lstatSync, statSync } from "node:fs";
 import { fail, KikiError } from "../core/errors.ts";
-import { statePaths, threadPaths } from "../core/paths.ts";
 import { stateRoot } from "../core/state-root.ts";
 import { daemonIs } from "../core/version-order.ts";
-import { makeClient, type Client } from "../rpc/client.ts";
+import type { Client } from "../rpc/client.ts";
 import type { Output } from "../rpc/contract/methods.ts";
 import { findSocket } from "../rpc/find-socket.ts";
 import { BUILD, VERSION } from "../version.ts";
 import { isAlive } from "./alive.ts";
+import { clientFor, clientWith } from "./credentials.ts";
 import { note } from "./out.ts";
 import { startDaemon } from "./start-daemon.ts";
 
@@ -95,12 +95,6 @@ export async function stopDaemon(dir: string, daemon: DaemonStatus, reason: stri
   }
 }
 
-/** A client with the credential of this context: the thread's own inside a thread, else registration. */
-export function clientFor(dir: string): Client {
-  const socket = findSocket(dir, process.env["XDG_RUNTIME_DIR"]);
-  return makeClient({ socket, credential: credentialOf(dir), clientVersion: VERSION });
-}
-
 /** Something else in the socket's place would only show as a daemon that never answers. */
 function refuseBlockedSocket(dir: string): void {
   const socket = findSocket(dir, process.env["XDG_RUNTIME_DIR"]);
@@ -126,34 +120,7 @@ async function mustRun(dir: string): Promise<DaemonStatus> {
 }
 
 function anonymous(dir: string): Client {
-  const socket = findSocket(dir, process.env["XDG_RUNTIME_DIR"]);
-  return makeClient({ socket, credential: null, clientVersion: VERSION });
-}
-
-function credentialOf(dir: string): string {
-  const { KIKI_THREAD_ID: threadId, KIKI_REPO_ID: repoId } = process.env;
-  const files = [statePaths(dir).registrationCredential];
-  // Least privilege: inside a thread kk is that thread.
-  if (threadId && repoId) files.unshift(threadPaths(dir, repoId, threadId).credential);
-  for (const file of files) {
-    const secret = readSecret(file);
-    if (secret !== null) return secret;
-  }
-  throw fail(
-    "daemonUnavailable",
-    "credential-unreadable",
-    `cannot read ${statePaths(dir).registrationCredential}`,
-    "kk daemon restart writes a new one",
-  );
-}
-
-function readSecret(file: string): string | null {
-  try {
-    const text = readFileSync(file, "utf8").trim();
-    return /^[0-9a-f]{64}$/.test(text) ? text : null;
-  } catch {
-    return null;
-  }
+  return clientWith(dir, null);
 }
 
 function isOlder(daemon: DaemonStatus): boolean {

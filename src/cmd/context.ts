@@ -5,11 +5,10 @@
 import { passedOverText } from "../core/context.ts";
 import { fail, type KikiError } from "../core/errors.ts";
 import type { Client } from "../rpc/client.ts";
-import type { Input, Output } from "../rpc/contract/methods.ts";
+import type { Output } from "../rpc/contract/methods.ts";
 import { note } from "./out.ts";
 import { tmuxThread } from "./tmux-client.ts";
 
-type ThreadRef = Input<"GetThreadState">;
 type Context = Output<"ResolveContext">;
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -47,7 +46,10 @@ export async function contextThread(client: Client): Promise<ContextThread | nul
 }
 
 /** The thread a command is about. Throws KikiError `no-thread` when nothing names one. */
-export async function targetThread(client: Client, target: string | undefined): Promise<ThreadRef> {
+export async function targetThread(
+  client: Client,
+  target: string | undefined,
+): Promise<{ repo: { repoId: string }; thread: string }> {
   const context = await discoverContext(client, target ?? null);
   const { repo, thread } = context;
   if (repo === null || thread === null) throw noThread(context);

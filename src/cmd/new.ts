@@ -8,19 +8,20 @@ import { fail } from "../core/errors.ts";
 import { printable } from "../core/render/width.ts";
 import { shellLine, threadWord } from "../core/shell-line.ts";
 import type { Client } from "../rpc/client.ts";
-import type { Input, Output } from "../rpc/contract/methods.ts";
-import { approvedCall } from "./approved-call.ts";
+import type { Output } from "../rpc/contract/methods.ts";
+import { approvedCall, type Request } from "./approved-call.ts";
 import type { CommandData } from "./args.ts";
 import { printProblems } from "./config.ts";
 import { connect } from "./connect.ts";
 import { contextThread } from "./context.ts";
+import { clientOf } from "./credentials.ts";
 import { DEFAULT_HARNESS, findHarness, HARNESS_BINARIES } from "./harness-binaries.ts";
 import { note, print, printError, printJson } from "./out.ts";
 import { followCreation } from "./progress.ts";
 import { runOnTerminal } from "./spawn-tty.ts";
 import { moveTo, sessionSocket } from "./tmux-client.ts";
 
-type NewThread = Omit<Input<"NewThread">, "digest">;
+type NewThread = Request<"NewThread">;
 
 export const newCommand = defineCommand({
   meta: { name: "new", description: "Create a thread: workspace, bookmark, tmux session, agent" },
@@ -66,8 +67,8 @@ export const newCommand = defineCommand({
     if (follows !== null && !args.follow) {
       throw fail("usage", "usage", "--follows and --no-follow exclude each other", "kk help new");
     }
-    const { client } = await connect();
-    const request = await gather(client, {
+    const connection = await connect();
+    const request = await gather(connection.client, {
       name: args.name ?? null,
       prompt: args.prompt ?? readPipedPrompt(),
       follows,
@@ -77,16 +78,22 @@ export const newCommand = defineCommand({
       harnessArgs: (data as CommandData | undefined)?.lists["harness-arg"] ?? [],
     });
     const json = args.json === true;
-    const created = await approvedCall(client, "NewThread", request, {
+    const created = await approvedCall(connection, "NewThread", request, {
+      asked: asked(request),
       json,
-      changed: "the repository moved while you were reading; this is the plan now:",
     });
-    await followCreation(client, created, json ? printError : print);
+    await followCreation(created, json ? printError : print);
     if (json) return printJson(await stateNow(created));
     print(`created ${printable(created.name)}`);
     await arrive(created, args.detach === true);
   },
 });
+
+function asked({ name, follows }: NewThread): string {
+  const what =
+    name === null ? "a new thread, named by kiki" : `a new thread ${JSON.stringify(name)}`;
+  return follows === null ? what : `${what} that follows ${JSON.stringify(follows)}`;
+}
 
 type Given = Pick<
   NewThread,
@@ -152,11 +159,15 @@ function readPipedPrompt(): string | null {
   }
 }
 
-/** The daemon may have been replaced while the agent started. */
+/** Asked as the new thread: inside another one, kk may not read it otherwise. */
 async function stateNow(created: Output<"NewThread">): Promise<Output<"GetThreadState">> {
-  const { client } = await connect();
   const { repoId, threadId } = created;
-  return client.call("GetThreadState", { repo: { repoId }, thread: threadId });
+  // The daemon may have been replaced while the agent started.
+  const { stateDir } = await connect();
+  return clientOf(stateDir, repoId, threadId).call("GetThreadState", {
+    repo: { repoId },
+    thread: threadId,
+  });
 }
 
 /** Goes to the new thread when this terminal is in its tmux server; else says how to get there. */

@@ -2,9 +2,9 @@
 import { fail, KikiError } from "../core/errors.ts";
 import { printable } from "../core/render/width.ts";
 import { threadWord } from "../core/shell-line.ts";
-import type { Client } from "../rpc/client.ts";
 import type { Output } from "../rpc/contract/methods.ts";
-import { connect } from "./connect.ts";
+import { connect, stateDir } from "./connect.ts";
+import { clientOf } from "./credentials.ts";
 import { note } from "./out.ts";
 
 type Progress = Output<"GetLifecycleOperation">;
@@ -19,7 +19,6 @@ const MAX_RECONNECTS = 5;
  * message is the saga's error.
  */
 export async function followCreation(
-  client: Client,
   created: Output<"NewThread">,
   show: (line: string) => void,
 ): Promise<void> {
@@ -29,7 +28,7 @@ export async function followCreation(
   };
   process.once("SIGINT", onInterrupt);
   try {
-    const end = await watch(client, created, show);
+    const end = await watch(created, show);
     if (end.lifecycle === "Active") return;
     throw fail(
       "failed",
@@ -44,7 +43,6 @@ export async function followCreation(
 
 /** Resolves with how any other operation ended. */
 export async function followOperation(
-  client: Client,
   begun: Output<"ApplyRepair">,
   show: (line: string) => void,
 ): Promise<Progress> {
@@ -54,25 +52,25 @@ export async function followOperation(
   };
   process.once("SIGINT", onInterrupt);
   try {
-    return await watch(client, begun, show);
+    return await watch(begun, show);
   } finally {
     process.removeListener("SIGINT", onInterrupt);
   }
 }
 
 async function watch(
-  client: Client,
   created: Output<"NewThread">,
   show: (line: string) => void,
 ): Promise<Progress> {
-  const { repoId, operationId } = created;
+  const { repoId, threadId, operationId } = created;
+  // As the thread it is about: inside another one, kk may not follow it otherwise.
+  const client = clientOf(stateDir(), repoId, threadId);
   const shown = new Shown();
-  let at = client;
   let seen = "";
   for (let reconnects = 0; ;) {
     try {
       const input = { repoId, operationId, seen, waitMs: WAIT_MS };
-      const progress = await at.call("GetLifecycleOperation", input, { timeoutMs: TIMEOUT_MS });
+      const progress = await client.call("GetLifecycleOperation", input, { timeoutMs: TIMEOUT_MS });
       for (const line of shown.news(progress)) show(line);
       if (progress.done) return progress;
       seen = progress.seen;
@@ -80,7 +78,7 @@ async function watch(
       const away = error instanceof KikiError && error.kind === "daemonUnavailable";
       if (!away || reconnects >= MAX_RECONNECTS) throw error;
       reconnects += 1;
-      at = (await connect()).client;
+      await connect();
     }
   }
 }

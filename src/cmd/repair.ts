@@ -6,17 +6,15 @@ import { renderDiagnoses } from "../core/render/repair.ts";
 import { printable } from "../core/render/width.ts";
 import type { Client } from "../rpc/client.ts";
 import type { Input, Output } from "../rpc/contract/methods.ts";
-import { approvedCall } from "./approved-call.ts";
-import { connect } from "./connect.ts";
+import { approvedCall, readOrAsk } from "./approved-call.ts";
+import { connect, type Connection } from "./connect.ts";
 import { contextThread, targetThread } from "./context.ts";
+import { clientOf } from "./credentials.ts";
 import { findHarness } from "./harness-binaries.ts";
 import { colour, print, printError, printJson } from "./out.ts";
 import { followCreation, followOperation } from "./progress.ts";
 
 type Diagnosis = Output<"DiagnoseRepair">["diagnoses"][number];
-
-/** Diagnosing reads jj and tmux for every thread. */
-const TIMEOUT_MS = 120_000;
 
 export const repairCommand = defineCommand({
   meta: {
@@ -37,10 +35,11 @@ export const repairCommand = defineCommand({
     if (args.all && args.thread !== undefined) {
       throw fail("usage", "usage", "--all and a thread exclude each other", "kk help repair");
     }
-    const { client } = await connect();
-    const diagnoses = await diagnose(client, args.thread, args.all === true);
+    const connection = await connect();
     const json = args.json === true;
-    if (args.apply !== undefined) return apply(client, diagnoses, args.apply, json);
+    const given = { target: args.thread, all: args.all === true, json };
+    const diagnoses = await diagnose(connection, given);
+    if (args.apply !== undefined) return apply(connection, diagnoses, args.apply, json);
     const shown = args.all ? diagnoses.filter((d) => d.needsRepair) : diagnoses;
     if (json) printJson({ diagnoses: shown });
     else print(renderDiagnoses(shown, { colour: colour() }));
@@ -49,13 +48,18 @@ export const repairCommand = defineCommand({
 });
 
 async function diagnose(
-  client: Client,
-  target: string | undefined,
-  all: boolean,
+  connection: Connection,
+  given: { target: string | undefined; all: boolean; json: boolean },
 ): Promise<Diagnosis[]> {
-  const request = all ? await everyThread(client) : await targetThread(client, target);
-  const { diagnoses } = await client.call("DiagnoseRepair", request, { timeoutMs: TIMEOUT_MS });
-  return diagnoses;
+  const { client } = connection;
+  const request = given.all ? await everyThread(client) : await targetThread(client, given.target);
+  const asked = `what is wrong with ${threadWords(given.all ? null : (given.target ?? request.thread))}`;
+  const asking = { asked, json: given.json };
+  return (await readOrAsk(connection, "DiagnoseRepair", request, asking)).diagnoses;
+}
+
+function threadWords(thread: string | null): string {
+  return thread === null ? "every thread" : `thread ${JSON.stringify(thread)}`;
 }
 
 async function everyThread(client: Client): Promise<Input<"DiagnoseRepair">> {
@@ -65,7 +69,7 @@ async function everyThread(client: Client): Promise<Input<"DiagnoseRepair">> {
 }
 
 async function apply(
-  client: Client,
+  connection: Connection,
   diagnoses: readonly Diagnosis[],
   planId: string,
   json: boolean,
@@ -86,12 +90,12 @@ async function apply(
     harnessExecutable: findHarness(found.harness, process.env),
     env: agentEnv(process.env),
   };
-  const begun = await approvedCall(client, "ApplyRepair", request, {
+  const begun = await approvedCall(connection, "ApplyRepair", request, {
+    asked: `repair ${planId} of ${threadWords(found.name)}`,
     json,
-    changed: "something changed while you were reading; this is the plan now:",
   });
   const show = json ? printError : print;
-  const end = await followOperation(client, begun, show);
+  const end = await followOperation(begun, show);
   if (end.error !== null) {
     throw fail(
       "failed",
@@ -101,11 +105,12 @@ async function apply(
     );
   }
   // A retry's repair makes room; the creation that follows it is an operation of its own.
-  if (end.next !== null) await followCreation(client, { ...begun, operationId: end.next }, show);
+  if (end.next !== null) await followCreation({ ...begun, operationId: end.next }, show);
   const name = printable(begun.name);
   const done = end.next === null ? `${name} is gone; its names are free` : `created ${name}`;
-  if (json) printJson(await client.call("GetLifecycleOperation", lastOf(begun, end)));
-  else print(done);
+  if (!json) return print(done);
+  const client = clientOf(connection.stateDir, begun.repoId, begun.threadId);
+  printJson(await client.call("GetLifecycleOperation", lastOf(begun, end)));
 }
 
 function lastOf(

@@ -3,10 +3,11 @@ import { defineCommand } from "citty";
 import { errorLine } from "../core/errors.ts";
 import { renderStatus } from "../core/render/status.ts";
 import type { Client } from "../rpc/client.ts";
-import type { Input } from "../rpc/contract/methods.ts";
 import type { ThreadState } from "../rpc/contract/types.ts";
-import { connect } from "./connect.ts";
+import { readOrAsk, type Request } from "./approved-call.ts";
+import { connect, type Connection } from "./connect.ts";
 import { targetThread } from "./context.ts";
+import { clientOf } from "./credentials.ts";
 import { colour, print, printJson } from "./out.ts";
 
 export const statusCommand = defineCommand({
@@ -29,16 +30,22 @@ export const statusCommand = defineCommand({
     json: { type: "boolean", description: "Print the thread's state as JSON" },
   },
   async run({ args }) {
-    const { client } = await connect();
+    const connection = await connect();
+    const { client, stateDir } = connection;
     const target = await targetThread(client, args.thread);
-    const state = await client.call("GetThreadState", target);
-    if (args.json) return printJson(state);
+    const json = args.json === true;
+    // The thread of this place is read as that thread; another one's state may need a person's yes.
+    const own = (): Client => clientOf(stateDir, target.repo.repoId, target.thread);
+    const at = { stateDir, client: args.thread === undefined ? own() : client };
+    const name = JSON.stringify(args.thread ?? target.thread);
+    const asked = `the state of thread ${name}`;
+    const state = await readOrAsk(at, "GetThreadState", target, { asked, json });
+    if (json) return printJson(state);
     const { repoId, threadId } = state.summary;
-    const body =
-      args.jj && hasWorkspace(state)
-        ? await statusBody(client, { repo: { repoId }, thread: threadId })
-        : null;
-    print(renderStatus(state, { colour: colour(), body }));
+    const body = (): Promise<string> =>
+      statusBody(at, { repo: { repoId }, thread: threadId }, name);
+    const shown = args.jj && hasWorkspace(state) ? await body() : null;
+    print(renderStatus(state, { colour: colour(), body: shown }));
   },
 });
 
@@ -48,10 +55,15 @@ function hasWorkspace(state: ThreadState): boolean {
   return !undone && !state.issues.some((item) => item.issue === "WorkspaceDirectoryMissing");
 }
 
-/** The header must show even when jj cannot answer: then the body says so in one line. */
-async function statusBody(client: Client, thread: Input<"GetStatusBody">): Promise<string> {
+/** The header must show even when jj cannot answer, or nobody agrees: then the body says so in one line. */
+async function statusBody(
+  at: Pick<Connection, "client" | "stateDir">,
+  thread: Request<"GetStatusBody">,
+  name: string,
+): Promise<string> {
   try {
-    return (await client.call("GetStatusBody", thread)).text;
+    const asking = { asked: `the jj status of thread ${name}`, json: false };
+    return (await readOrAsk(at, "GetStatusBody", thread, asking)).text;
   } catch (error) {
     return `jj status is not available: ${errorLine(error)}`;
   }

@@ -65,6 +65,7 @@ export type ConfirmProblem =
   | "expired"
   | "wrong-nonce"
   | "not-a-presenter"
+  | "other-terminal"
   | "not-foreground"
   | "presenter-is-an-agent";
 
@@ -78,6 +79,8 @@ export function confirmProblem(f: {
   enrolledPresenter: boolean;
   /** The presenter's process group owns the terminal it shows the plan on. */
   foreground: boolean;
+  /** It is the terminal that the plan was asked for on. */
+  sameTerminal: boolean;
   /** A live incarnation's process is among the presenter's ancestors. */
   descendsFromAgent: boolean;
 }): ConfirmProblem | null {
@@ -95,8 +98,15 @@ export function confirmProblem(f: {
   if (!f.enrolledPresenter) return "not-a-presenter";
   if (!f.nonceMatches) return "wrong-nonce";
   if (f.descendsFromAgent) return "presenter-is-an-agent";
+  if (!f.sameTerminal) return "other-terminal";
   return f.foreground ? null : "not-foreground";
 }
+
+/**
+ * Spends a person's approval on this operation. Called inside the transaction that makes the operation durable, so that
+ * neither is there without the other. Throws when the approval cannot be used (any more).
+ */
+export type Claim = (operationId: string) => void;
 
 export type ClaimProblem =
   | "other-caller"

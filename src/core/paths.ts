@@ -10,6 +10,9 @@ export interface StatePaths {
   lock: string;
   log: string;
   registrationCredential: string;
+  presenterCredential: string;
+  /** Read by `kk presenter recover` alone. */
+  adminCredential: string;
 }
 
 export function statePaths(root: string): StatePaths {
@@ -22,6 +25,8 @@ export function statePaths(root: string): StatePaths {
     lock: `${root}/kkd.lock`,
     log: `${root}/kkd.log`,
     registrationCredential: `${root}/registration-cred`,
+    presenterCredential: `${root}/presenter-cred`,
+    adminCredential: `${root}/admin-cred`,
   };
 }
 

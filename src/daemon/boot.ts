@@ -2,15 +2,22 @@
  * From nothing to a serving daemon, in an order in which nothing can be half there: lock, folders, user database,
  * credential, repositories, socket, and only then recovery, so that hooks held by it have somewhere to wait.
  */
-import { makeAuthenticate, type Caller } from "../authority/authenticate.ts";
+import { makeAuditWriter } from "../authority/audit.ts";
+import { makeBroker } from "../authority/broker.ts";
+import { makeIdentify } from "../authority/identify.ts";
+import { steadyClock } from "../authority/steady.ts";
 import { statePaths } from "../core/paths.ts";
 import type { Log } from "../ports/log.ts";
-import { METHODS } from "../rpc/contract/methods.ts";
 import { serveRpc, type Handlers, type RpcServer } from "../rpc/server.ts";
 import { setMeta } from "../store/daemon-meta.ts";
 import { openUserDb } from "../store/open.ts";
 import { listRepos } from "../store/repos.ts";
+import { liveAgents } from "../store/sessions.ts";
 import { BUILD, VERSION } from "../version.ts";
+import { resumeApprovedOperations } from "./approved.ts";
+import { makeAttempts, type DaemonCaller } from "./attempts.ts";
+import { approvalHandlers } from "./handlers/approvals.ts";
+import { auditHandlers } from "./handlers/audit.ts";
 import { configHandlers } from "./handlers/config.ts";
 import { daemonHandlers } from "./handlers/daemon.ts";
 import { hookHandlers } from "./handlers/hook.ts";
@@ -19,9 +26,9 @@ import { registryHandlers } from "./handlers/registry.ts";
 import { repairHandlers } from "./handlers/repair.ts";
 import { threadHandlers } from "./handlers/threads.ts";
 import { takeLock, type DaemonLock } from "./lock.ts";
-import { ensureRegistrationCredential } from "./registration.ts";
 import { closeRepo, openRepo, ownerUnavailable, retireGone, startRepo } from "./repos.ts";
 import type { Daemon, World } from "./runtime.ts";
+import { ensureUserCredential } from "./user-credentials.ts";
 import { bindPrivately, identityOf, prepareSocket } from "./socket.ts";
 
 export interface BootRequest {
@@ -49,6 +56,7 @@ export interface RunningDaemon {
 const OWNERSHIP_CHECK_MS = 5_000;
 /** An agent that went without a word (tmux killed, machine restarted) is noticed within this. */
 const GONE_AGENTS_CHECK_MS = 15_000;
+const FINGERPRINT_KEY_BYTES = 32;
 /** Running requests get this long to finish. */
 const DRAIN_MS = 5_000;
 /** Work that outlives its request (a reconciliation, a creation step) gets this long on top; boot resumes the rest. */
@@ -76,7 +84,9 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
   const paths = statePaths(stateDir);
   world.files.ensureDir(`${stateDir}/repos`, 0o700);
   const userDb = openUserDb(paths.userDb);
-  ensureRegistrationCredential({ ...world, userDb, log }, paths.registrationCredential);
+  const credentials = { ...world, userDb, log };
+  ensureUserCredential(credentials, "RegistrationScoped", paths.registrationCredential);
+  ensureUserCredential(credentials, "Admin", paths.adminCredential);
   const socket = prepareSocket({
     stateDir,
     runtimeDir: request.runtimeDir,
@@ -90,6 +100,8 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
     socket,
     startedAt: world.clock.now(),
     userDb,
+    audit: makeAuditWriter({ log }),
+    steadyNow: steadyClock(world.clock),
     world,
     log,
     repos: new Map(),
@@ -97,6 +109,7 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
     requestStop: asked.resolve,
   };
   for (const row of listRepos(userDb)) await openRepo(daemon, row);
+  await resumeApprovedOperations(daemon);
   const server = bindPrivately(() => startServer(daemon));
   lock.record(socket);
   setMeta(userDb, "socket", socket);
@@ -120,7 +133,25 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
 }
 
 function startServer(daemon: Daemon): RpcServer {
-  const handlers: Handlers<Caller> = {
+  const { world, userDb, steadyNow: now } = daemon;
+  const broker = makeBroker({ ids: world.ids, now });
+  const approvals = {
+    daemon,
+    broker,
+    presence: {
+      terminals: world.terminals,
+      processes: world.processes,
+      agents: () => [...daemon.repos.values()].flatMap(({ db }) => liveAgents(db)),
+    },
+    presenters: {
+      userDb,
+      ids: world.ids,
+      now: () => world.clock.now(),
+      writeSecret: (secret: string) =>
+        world.files.writeDurable(daemon.paths.presenterCredential, `${secret}\n`, 0o600),
+    },
+  };
+  const handlers: Handlers<DaemonCaller> = {
     ...daemonHandlers(daemon),
     ...registryHandlers(daemon),
     ...configHandlers(daemon),
@@ -128,17 +159,19 @@ function startServer(daemon: Daemon): RpcServer {
     ...repairHandlers(daemon),
     ...launchHandlers(daemon),
     ...hookHandlers((repoId) => daemon.repos.get(repoId)),
+    ...approvalHandlers(approvals),
+    ...auditHandlers(daemon),
   };
-  const authenticate = makeAuthenticate({
-    userDb: daemon.userDb,
+  const identify = makeIdentify({
+    userDb,
     repos: () => daemon.repos.values(),
     unavailable: (secret) => ownerUnavailable(daemon, secret),
+    fingerprintKey: world.ids.secret(FINGERPRINT_KEY_BYTES),
   });
-  return serveRpc<Caller>({
+  return serveRpc<DaemonCaller>({
     unixPath: daemon.socket,
     handlers,
-    authenticate: (header, method, input) =>
-      authenticate(header, METHODS[method].capability, input),
+    attempt: makeAttempts({ daemon, identify, broker, audit: daemon.audit }),
     version: VERSION,
     log: daemon.log,
   });
@@ -156,6 +189,7 @@ async function shutDown(daemon: Daemon, server: RpcServer, lock: DaemonLock): Pr
     // Databases stay open: what still runs may write, and the journal is made for an end at any point.
     log.warn("some work did not end in time; the next start goes on with it");
   } else {
+    daemon.audit.flush();
     for (const { db } of [...repos, { db: daemon.userDb }]) db.close();
   }
   try {

@@ -1,4 +1,5 @@
 /** What the daemon holds while it runs. Built by `wire.ts`, used by the handlers, taken down by `boot.ts`. */
+import type { AuditWriter } from "../authority/audit.ts";
 import { fail, type KikiError } from "../core/errors.ts";
 import type { RepoId } from "../core/ids.ts";
 import type { RepoPaths, StatePaths } from "../core/paths.ts";
@@ -8,6 +9,9 @@ import type { Clock } from "../ports/clock.ts";
 import type { Ids } from "../ports/ids.ts";
 import type { JjBackend, JjRepo, RepoLocation } from "../ports/jj.ts";
 import type { Repairs } from "../repair/repairs.ts";
+import type { CrashPoints } from "../ports/crash.ts";
+import type { Processes } from "../ports/processes.ts";
+import type { Terminals } from "../ports/terminals.ts";
 import type { Log } from "../ports/log.ts";
 import type { TmuxBackend } from "../ports/tmux.ts";
 import type { Db } from "../store/db.ts";
@@ -35,6 +39,9 @@ export interface DaemonFiles {
   readText(path: string): string | null;
   /** Names, sorted; empty when there is no such folder. */
   listDir(path: string): string[];
+  /** Moves a folder within its file system; nothing happens when it is not there. */
+  moveAway(from: string, to: string): void;
+  removeTree(path: string): Promise<void>;
 }
 
 /** The world as the daemon sees it; everything but the database and the repositories. */
@@ -45,6 +52,9 @@ export interface World {
   readonly jj: JjBackend;
   readonly tmux: (socket: string | null) => TmuxBackend;
   readonly config: Config;
+  readonly processes: Processes;
+  readonly terminals: Terminals;
+  readonly crash: CrashPoints;
   /** Throws KikiError when the repository, its workspace folder or its database cannot be used. */
   openRepo(row: RepoRow, socket: string): Promise<RepoRuntime>;
 }
@@ -61,6 +71,9 @@ export interface Daemon {
   readonly socket: string;
   readonly startedAt: number;
   readonly userDb: Db;
+  readonly audit: AuditWriter;
+  /** Time that approvals expire by, in milliseconds: it never jumps. */
+  readonly steadyNow: () => number;
   readonly world: World;
   readonly log: Log;
   readonly repos: Map<RepoId, RepoRuntime>;

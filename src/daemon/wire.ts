@@ -11,10 +11,12 @@ import { ClaudeCodeHarness } from "../backends/harness/claude-code/adapter.ts";
 import { realIds } from "../backends/ids.ts";
 import { createJj } from "../backends/jj/backend.ts";
 import { processesFor } from "../backends/processes/select.ts";
+import { terminalsFor } from "../backends/processes/terminals.ts";
 import { installPrograms, type Programs } from "../backends/programs.ts";
 import { createRecipes } from "../backends/recipes.ts";
 import { openTmux } from "../backends/tmux/tmux.ts";
 import { readVersioned } from "../backends/versioned.ts";
+import { mendThreadCredentials, rotateThreadCredential } from "../authority/thread-credentials.ts";
 import { makeCascade } from "../cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeFiles } from "../cascade/deps.ts";
 import { fail } from "../core/errors.ts";
@@ -91,10 +93,13 @@ export function makeWorld(stateDir: string, log: () => Log): World {
   return {
     clock: realClock,
     ids: realIds,
-    files,
+    files: { ...files, removeTree: folders.removeTree },
     jj,
     tmux,
     config,
+    processes: processesFor(),
+    terminals: terminalsFor(),
+    crash: NO_CRASH,
     async openRepo(row, socket) {
       // Late: only the daemon that holds the lock may point the names at itself.
       programs ??= installPrograms(join(stateDir, "bin"), process.execPath, sourceEntry());
@@ -165,6 +170,7 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     log: shared.log,
     queues: shared.queues,
   };
+  const credentials = { ...common, files, now: () => realClock.now() };
   // Each asks the other: the watcher for the ready handshake, a creation for the newest view.
   const neighbour: { creation?: Creation; repairs?: Repairs } = {};
   const creationOf = (): Creation => neighbour.creation!;
@@ -200,10 +206,12 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     onActive: (threadId) => shared.log.info(`thread ${threadId} is Active`),
     onRetired(threadId, incarnation) {
       write(db, () => retireCalls(db, incarnation, realClock.now()));
+      rotateThreadCredential(credentials, threadId);
       shared.log.info(`incarnation ${incarnation} of ${threadId} has ended`);
     },
   });
   neighbour.creation = creation;
+  mendThreadCredentials(credentials);
   const repairs = makeRepairs({
     db,
     sha256Hex,

@@ -1,11 +1,9 @@
 /** The plan of `kk new` as a person reads and confirms it: plain text, at most 80 columns where the content allows. */
 import { short, type CommitId } from "../core/ids.ts";
-import { displayWidth, padEnd, printable } from "../core/render/width.ts";
+import { FULL_COLUMNS, PlanLayout, wrap } from "../core/render/plan.ts";
+import { printable } from "../core/render/width.ts";
 import type { SetupPlan } from "./setup-plan.ts";
 
-const COLUMNS = 80;
-/** Width of the column that names each line. */
-const LABEL_COLUMNS = 11;
 /** Lines of the prompt that are shown; the digest covers all of it. */
 const MAX_PROMPT_LINES = 12;
 
@@ -38,12 +36,12 @@ export interface PlanTextFacts {
   setup: SetupPlan | null;
 }
 
-export function planText(f: PlanTextFacts): string {
+export function planText(f: PlanTextFacts, columns: number = FULL_COLUMNS): string {
+  const plan = new PlanLayout(columns);
+  const row = (label: string, text: string): void => plan.row(label, text);
   const title = f.again ? "Make thread" : "New thread";
-  const lines: string[] = [`${title} "${printable(f.name)}"${f.again ? " once more" : ""}`, ""];
-  const row = (label: string, text: string): void => {
-    lines.push(...labelled(label, printable(text)));
-  };
+  plan.text(`${title} "${f.name}"${f.again ? " once more" : ""}`);
+  plan.gap();
   if (f.nameTaken !== null) row("name", `"${f.nameTaken}" is taken, so this one is "${f.name}"`);
   if (f.nameMade) row("name", "made by kiki, which may change it later");
   row("repo", f.repoRoot);
@@ -54,7 +52,7 @@ export function planText(f: PlanTextFacts): string {
   row("base", `${short(f.base.commit)} ${quoted(f.base.description)}`);
   row("", f.base.why);
 
-  lines.push("", "Created");
+  plan.section("Created");
   row("workspace", f.workspacePath);
   row("", `jj workspace ${f.workspaceName}${f.colocated ? ", usable by git as well" : ""}`);
   row("change", `one empty change on the base, described "${f.name}"`);
@@ -65,9 +63,12 @@ export function planText(f: PlanTextFacts): string {
   );
   row("", f.shellPane === null ? "one pane: the agent" : `two panes: the agent and ${f.shellPane}`);
 
-  if (f.setup !== null) lines.push("", "Set-up", ...setupLines(f.setup, f.repoRoot));
+  if (f.setup !== null) {
+    plan.section("Set-up");
+    setupRows(plan, f.setup, f.repoRoot);
+  }
 
-  lines.push("", "Agent");
+  plan.section("Agent");
   row("harness", `${f.harness} ${f.harnessVersion}`);
   row("program", f.harnessExecutable);
   row(
@@ -77,17 +78,14 @@ export function planText(f: PlanTextFacts): string {
   row("settings", "kiki's own hooks, generated outside the workspace; your files are not changed");
   row("variables", `${f.environment} of your shell's, from a fixed list of names`);
   if (f.configured.length > 0) row("", `set by agent.env: ${f.configured.join(", ")}`);
-  lines.push(...promptLines(f.prompt));
+  promptRows(plan, f.prompt);
 
-  lines.push(
-    "",
-    ...wrap(
-      "If a step fails, the steps before it are undone in reverse order and the thread stays listed as " +
-        "CreateFailed with the reason. A folder that holds anything you or an agent wrote is kept.",
-      COLUMNS,
-    ),
+  plan.gap();
+  plan.text(
+    "If a step fails, the steps before it are undone in reverse order and the thread stays listed as " +
+      "CreateFailed with the reason. A folder that holds anything you or an agent wrote is kept.",
   );
-  return `${lines.join("\n")}\n`;
+  return plan.toString();
 }
 
 const SHARED_NEWS = {
@@ -99,11 +97,12 @@ const SHARED_NEWS = {
 const MAX_FILES_NAMED = 12;
 
 /** The command is shown whole: it is what will run. */
-function setupLines({ recipe, missing, problems, shared }: SetupPlan, repoRoot: string): string[] {
-  const lines: string[] = [];
-  const row = (label: string, text: string): void => {
-    lines.push(...labelled(label, printable(text)));
-  };
+function setupRows(
+  plan: PlanLayout,
+  { recipe, missing, problems, shared }: SetupPlan,
+  repoRoot: string,
+): void {
+  const row = (label: string, text: string): void => plan.row(label, text);
   row("from", `${recipe.source} configuration`);
   if (shared !== null) {
     row("", "it comes with the repository: whoever pushes to it can change it");
@@ -129,7 +128,6 @@ function setupLines({ recipe, missing, problems, shared }: SetupPlan, repoRoot: 
     row("", `in the workspace, at most ${recipe.timeoutS} s; a failure is a warning, no more`);
   }
   row("sha256", recipe.sha256);
-  return lines;
 }
 
 function quoted(description: string): string {
@@ -142,41 +140,17 @@ function word(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-function promptLines(prompt: string | null): string[] {
-  if (prompt === null || prompt.trim() === "")
-    return labelled("prompt", "none: the agent waits for you");
+function promptRows(plan: PlanLayout, prompt: string | null): void {
+  if (prompt === null || prompt.trim() === "") {
+    return plan.row("prompt", "none: the agent waits for you");
+  }
   const wrapped = prompt
     .replace(/\r\n?/g, "\n")
     .trimEnd()
     .split("\n")
-    .flatMap((line) => wrap(printable(line), COLUMNS - LABEL_COLUMNS - 2));
+    .flatMap((line) => wrap(printable(line), plan.rowColumns));
   const shown = wrapped.slice(0, MAX_PROMPT_LINES);
   const left = wrapped.length - shown.length;
   if (left > 0) shown.push(`… and ${left} more ${left === 1 ? "line" : "lines"}`);
-  return shown.map((line, i) =>
-    `  ${padEnd(i === 0 ? "prompt" : "", LABEL_COLUMNS)}${line}`.trimEnd(),
-  );
-}
-
-function labelled(label: string, text: string): string[] {
-  return wrap(text, COLUMNS - LABEL_COLUMNS - 2).map((line, i) =>
-    `  ${padEnd(i === 0 ? label : "", LABEL_COLUMNS)}${line}`.trimEnd(),
-  );
-}
-
-/** Breaks at spaces; a word longer than the line (a path) stays whole, so that it can be copied. */
-function wrap(text: string, columns: number): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const part of text.split(" ")) {
-    const longer = line === "" ? part : `${line} ${part}`;
-    if (line !== "" && displayWidth(longer) > columns) {
-      lines.push(line);
-      line = part;
-    } else {
-      line = longer;
-    }
-  }
-  lines.push(line);
-  return lines;
+  plan.rows("prompt", shown);
 }

@@ -20,7 +20,7 @@ import {
   type CreationDeps,
 } from "./creation-deps.ts";
 import type { ChosenNames, ThreadNames } from "./creation-names.ts";
-import { planText } from "./creation-plan-text.ts";
+import { planText, type PlanTextFacts } from "./creation-plan-text.ts";
 import { planSetup } from "./setup-plan.ts";
 
 /**
@@ -33,6 +33,8 @@ const MAX_NAME_BYTES = 4_000;
 export interface CreationPlan {
   method: "NewThread";
   text: string;
+  /** The same text laid out for a terminal of this width. */
+  textFor(columns: number): string;
   /** Hex SHA-256 over method, arguments, observed state and text. */
   digest: string;
   names: ThreadNames;
@@ -82,7 +84,7 @@ export async function planCreation(
   if (!once.leftovers) await checkFree(deps, op, names, input.tmuxSocket);
   const setup = await planSetup(deps);
 
-  const text = planText({
+  const facts: PlanTextFacts = {
     ...names,
     nameTaken: chosen.taken,
     nameMade: input.name === null,
@@ -102,7 +104,8 @@ export async function planCreation(
     environment: Object.keys(input.env).length,
     configured: Object.keys(configuredEnv),
     setup,
-  });
+  };
+  const text = planText(facts);
   // Commits and names, not operation ids: what happens elsewhere in the repository does not void a plan.
   const observed = {
     base,
@@ -126,7 +129,16 @@ export async function planCreation(
     shell: input.shell,
     shellPane,
   };
-  return { method: "NewThread", text, digest, names, harness, harnessExecutable: executable, args };
+  return {
+    method: "NewThread",
+    text,
+    textFor: (columns) => planText(facts, columns),
+    digest,
+    names,
+    harness,
+    harnessExecutable: executable,
+    args,
+  };
 }
 
 function checkTexts({ name, prompt }: CreateInput): void {

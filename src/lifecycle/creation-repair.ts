@@ -3,6 +3,7 @@
  * up for good. Both first undo what the failed one could not, by its own journal and its own rules.
  */
 import { agentEnv } from "../core/agent-env.ts";
+import type { Claim } from "../core/approval.ts";
 import { fail } from "../core/errors.ts";
 import type { LifecycleOpId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
@@ -86,6 +87,7 @@ export async function beginRepair(
   threadId: ThreadId,
   args: RepairArgs,
   env: Record<string, string> | null,
+  claim: Claim,
 ): Promise<LifecycleOpId> {
   const operationId = deps.ids.uuid();
   if (env !== null) {
@@ -100,6 +102,7 @@ export async function beginRepair(
     if (thread?.lifecycle !== "CreateFailed" || last?.state === "Running") throw stale();
     const { steps } = repairPlan(args.repair);
     insertOperation(deps.db, { operationId, threadId, kind: "Repair", args, steps, now });
+    claim(operationId);
   });
   return operationId;
 }

@@ -1,5 +1,6 @@
 /** `kk new`: the door to planning, starting, resuming and finishing the making of a thread. */
 import { agentEnv } from "../core/agent-env.ts";
+import type { Claim } from "../core/approval.ts";
 import { errorLine, fail } from "../core/errors.ts";
 import type { IncarnationId, LifecycleOpId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
@@ -8,7 +9,6 @@ import { acknowledgeAttention, raiseAttention } from "../store/attention.ts";
 import { write, type Db } from "../store/db.ts";
 import { appendEvent } from "../store/events.ts";
 import {
-  creationOfPlan,
   insertOperation,
   latestOperation,
   operationById,
@@ -63,11 +63,11 @@ export interface Creation {
    */
   plan(input: CreateInput, clientPid?: number): Promise<CreationPlan>;
   /**
-   * Resolves as soon as thread row and journal are durable; the making itself goes on in the background. Called again
-   * for the same plan (an answer was lost with its daemon), the creation it had begun. Throws
-   * `plan-changed` when the plan a person confirmed (`digest`) is not the one that would be carried out now.
+   * Resolves as soon as thread row and journal are durable, with the approval spent on them (`claim`); the making itself
+   * goes on in the background. Throws `plan-changed` when the plan a person confirmed (`digest`) is not the one that
+   * would be carried out now, and what `claim` throws.
    */
-  create(input: CreateInput & { digest: string }): Promise<Created>;
+  create(input: CreateInput & { digest: string }, claim: Claim): Promise<Created>;
   /** At boot: goes on with every creation and repair an earlier daemon left unfinished. Returns how many. */
   resumeAll(): number;
   /** Steps of a failed creation that still have something to undo, by name, last one first. */
@@ -84,6 +84,7 @@ export interface Creation {
     threadId: ThreadId,
     choice: { repair: CreationRepair; repairId: string },
     retry: { plan: CreationPlan; caller: RetryCaller } | null,
+    claim: Claim,
   ): Promise<LifecycleOpId>;
   awaitGate(
     threadId: ThreadId,
@@ -149,18 +150,12 @@ export function makeCreation(deps: CreationDeps): Creation {
         throw error;
       }
     },
-    async create(input) {
-      const begun = creationOfPlan(deps.db, input.digest);
-      if (begun !== null) {
-        const { threadId, operationId } = begun;
-        const { name } = threadById(deps.db, threadId)!;
-        return { repoId: deps.repoId, threadId, name, operationId };
-      }
+    async create(input, claim) {
       // Held until the row has them: a plan made meanwhile must not show them as free.
       const held = names.of(input.digest) ?? names.hold(chooseNames(deps, input, names));
       try {
         const plan = await planCreation(deps, input, held.chosen);
-        const created = await begin(deps, plan, input, beginning);
+        const created = await begin(deps, plan, input, { beginning, claim });
         enqueue(operationById(deps.db, created.operationId)!);
         return created;
       } finally {
@@ -185,7 +180,7 @@ export function makeCreation(deps: CreationDeps): Creation {
         caller,
         leftToUndo(deps.db, failedCreation(deps, threadId).op).length > 0,
       ),
-    async repair(threadId, choice, retry) {
+    async repair(threadId, choice, retry, claim) {
       if ((choice.repair === "retry") !== (retry !== null)) throw stale();
       const args: RepairArgs = {
         ...choice,
@@ -195,7 +190,13 @@ export function makeCreation(deps: CreationDeps): Creation {
       };
       beginning.add(threadId);
       try {
-        const operationId = await beginRepair(deps, threadId, args, retry?.caller.env ?? null);
+        const operationId = await beginRepair(
+          deps,
+          threadId,
+          args,
+          retry?.caller.env ?? null,
+          claim,
+        );
         enqueueRepair(operationById(deps.db, operationId)!);
         return operationId;
       } finally {
@@ -228,7 +229,7 @@ async function begin(
   deps: CreationDeps,
   plan: CreationPlan,
   input: CreateInput & { digest: string },
-  beginning: Set<ThreadId>,
+  { beginning, claim }: { beginning: Set<ThreadId>; claim: Claim },
 ): Promise<Created> {
   if (plan.digest !== input.digest) throw planChanged();
   const threadId = deps.ids.uuid();
@@ -240,7 +241,10 @@ async function begin(
   try {
     await deps.files.ensureDir(harness, 0o700);
     await deps.files.writeDurable(envFile(harness), env, 0o600);
-    write(deps.db, () => insertCreation(deps, plan, input, { threadId, operationId }));
+    write(deps.db, () => {
+      insertCreation(deps, plan, input, { threadId, operationId });
+      claim(operationId);
+    });
   } catch (error) {
     await deps.files.removeTree(harness);
     throw error;

@@ -1,4 +1,5 @@
 /** Creations that failed: what is still there under their names, and what can be done about it. */
+import type { Claim } from "../core/approval.ts";
 import type { LifecycleOpId, RepoId, ThreadId } from "../core/ids.ts";
 import { errorLine, fail } from "../core/errors.ts";
 import { threadPaths } from "../core/paths.ts";
@@ -15,7 +16,7 @@ import type { ThreadRow } from "../store/threads.ts";
 import type { Repairer, RepairCaller } from "./repairs.ts";
 
 interface RetryPlan {
-  text: string;
+  textFor(columns: number): string;
   digest: string;
 }
 
@@ -40,6 +41,7 @@ export interface CreationRepairDeps<P extends RetryPlan> {
       threadId: ThreadId,
       choice: { repair: "retry" | "clean-up"; repairId: string },
       retry: { plan: P; caller: RepairCaller } | null,
+      claim: Claim,
     ): Promise<LifecycleOpId>;
   };
 }
@@ -55,9 +57,10 @@ export function creationRepairer<P extends RetryPlan>(deps: CreationRepairDeps<P
       const { threadId } = thread;
       if (kind === "creation-cleanup") {
         return {
-          text: "",
+          textFor: () => "",
           digest: kind,
-          begin: (repairId) => creation.repair(threadId, { repair: "clean-up", repairId }, null),
+          begin: (repairId, claim) =>
+            creation.repair(threadId, { repair: "clean-up", repairId }, null, claim),
         };
       }
       if (kind !== "creation-retry") {
@@ -65,10 +68,10 @@ export function creationRepairer<P extends RetryPlan>(deps: CreationRepairDeps<P
       }
       const plan = await creation.planRetry(threadId, caller);
       return {
-        text: plan.text,
+        textFor: (columns) => plan.textFor(columns),
         digest: plan.digest,
-        begin: (repairId) =>
-          creation.repair(threadId, { repair: "retry", repairId }, { plan, caller }),
+        begin: (repairId, claim) =>
+          creation.repair(threadId, { repair: "retry", repairId }, { plan, caller }, claim),
       };
     },
   };

@@ -2,11 +2,11 @@
  * Diagnosing threads and carrying out what a person chooses. Every kind of trouble has a `Repairer` that looks at the
  * world and derives named plans from what it saw; ids, staleness and what is shown are the same for all of them.
  */
+import type { Claim } from "../core/approval.ts";
 import { fail } from "../core/errors.ts";
 import type { LifecycleOpId, ThreadId } from "../core/ids.ts";
 import { repairId, type Examination, type RepairProposal } from "../core/repair.ts";
-import { printable } from "../core/render/width.ts";
-import { latestOperation, latestOperationOf } from "../store/lifecycle-ops.ts";
+import { FULL_COLUMNS, PlanLayout } from "../core/render/plan.ts";
 import { threadById, type ThreadRow } from "../store/threads.ts";
 import type { Db } from "../store/db.ts";
 
@@ -26,11 +26,11 @@ export interface Repairer {
 }
 
 export interface Prepared {
-  /** Follows the list of changes; "" for nothing. */
-  text: string;
+  /** Follows the list of changes, laid out for a width; "" for nothing. */
+  textFor(columns: number): string;
   digest: string;
-  /** Makes it durable and begins. */
-  begin(repairId: string): Promise<LifecycleOpId>;
+  /** Makes it durable, with the approval spent on it in the same transaction, and begins. */
+  begin(repairId: string, claim: Claim): Promise<LifecycleOpId>;
 }
 
 export interface NamedProposal extends RepairProposal {
@@ -43,9 +43,9 @@ export interface Diagnosis extends Omit<Examination, "proposals"> {
 }
 
 export interface RepairPlan {
-  text: string;
+  textFor(columns: number): string;
   digest: string;
-  begin(): Promise<LifecycleOpId>;
+  begin(claim: Claim): Promise<LifecycleOpId>;
 }
 
 export interface Repairs {
@@ -53,8 +53,6 @@ export interface Repairs {
   diagnose(threadId: ThreadId): Promise<Diagnosis>;
   /** Whether a fresh diagnosis still has this id. */
   holds(threadId: ThreadId, id: string): Promise<boolean>;
-  /** The repair of this id that is under way or has just been carried out, for a call whose answer was lost. */
-  begun(threadId: ThreadId, id: string): LifecycleOpId | null;
   /** The whole plan behind an id. Throws `repair-stale`, and whatever the plan's own preflight throws. */
   plan(threadId: ThreadId, id: string, caller: RepairCaller): Promise<RepairPlan>;
 }
@@ -96,28 +94,18 @@ export function makeRepairs(deps: {
     async holds(threadId, id) {
       return (await diagnose(threadId)).plans.some((plan) => plan.id === id);
     },
-    begun: (threadId, id) => begun(deps.db, threadId, id),
     async plan(threadId, id, caller) {
       const thread = threadOf(threadId);
       const chosen = (await diagnose(threadId)).plans.find((plan) => plan.id === id);
       const repairer = chargeOf(thread);
       if (chosen === undefined || repairer === null) throw stale(thread, id);
       const prepared = await repairer.prepare(thread, chosen.kind, caller);
-      const text = planText(thread, chosen, prepared.text);
+      const textFor = (columns: number): string => planText(thread, chosen, prepared, columns);
+      const text = textFor(FULL_COLUMNS);
       const digest = deps.sha256Hex(JSON.stringify(["ApplyRepair", id, prepared.digest, text]));
-      return { text, digest, begin: () => prepared.begin(id) };
+      return { textFor, digest, begin: (claim) => prepared.begin(id, claim) };
     },
   };
-}
-
-/** Anything newer that has ended means that the id was looked at anew, and chosen again. */
-function begun(db: Db, threadId: ThreadId, id: string): LifecycleOpId | null {
-  const repair = latestOperationOf(db, threadId, "Repair");
-  if (repair === null || (repair.args as { repairId?: string }).repairId !== id) return null;
-  const newest = latestOperation(db, threadId)!;
-  const own = newest.operationId === repair.operationId && newest.state !== "Failed";
-  const goesOn = repair.state === "Completed" && newest.state === "Running";
-  return own || goesOn ? repair.operationId : null;
 }
 
 function stale(thread: ThreadRow, id: string): Error {
@@ -129,13 +117,18 @@ function stale(thread: ThreadRow, id: string): Error {
   );
 }
 
-function planText(thread: ThreadRow, plan: NamedProposal, more: string): string {
-  const lines = [
-    `Repair "${printable(thread.name)}": ${plan.title}`,
-    "",
-    ...plan.changes.map((change) => `  - ${printable(change)}`),
-    "",
-    `repair ${plan.id} (${plan.kind})`,
-  ];
-  return `${lines.join("\n")}\n${more === "" ? "" : `\n${more}`}`;
+function planText(
+  thread: ThreadRow,
+  plan: NamedProposal,
+  prepared: Prepared,
+  columns: number,
+): string {
+  const layout = new PlanLayout(columns);
+  layout.text(`Repair "${thread.name}": ${plan.title}`);
+  layout.section("What changes");
+  for (const change of plan.changes) layout.item(change);
+  layout.gap();
+  layout.text(`repair ${plan.id} (${plan.kind})`);
+  const more = prepared.textFor(columns);
+  return `${layout.toString()}${more === "" ? "" : `\n${more}`}`;
 }

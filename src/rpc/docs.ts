@@ -1,13 +1,18 @@
 /** Renders docs/rpc.md from the METHODS table, so that the page cannot say something else than the daemon does. */
 import { z } from "zod";
-import { zAttention, zRepoRef, zRepoSummary, zStep, zThreadSummary } from "./contract/types.ts";
+import { approvalText, credentialText } from "./access-docs.ts";
+import { zNewThread } from "./contract/inputs.ts";
+import { MAX_BODY_BYTES, MAX_HOOK_BODY_BYTES, type MethodSpec } from "./contract/method.ts";
+import { METHODS } from "./contract/methods.ts";
 import {
-  zNewThread,
-  METHODS,
-  MAX_BODY_BYTES,
-  MAX_HOOK_BODY_BYTES,
-  type MethodSpec,
-} from "./contract/methods.ts";
+  zAttention,
+  zAuditRow,
+  zDiagnosis,
+  zRepoRef,
+  zRepoSummary,
+  zStep,
+  zThreadSummary,
+} from "./contract/types.ts";
 import { AUTH_SCHEME, PROTOCOL, STATUS_BY_KIND, VERSION_HEADER } from "./contract/wire.ts";
 
 /** The part of JSON Schema that zod 4 produces from the shapes used in the contract. */
@@ -50,8 +55,11 @@ curl -sS --unix-socket "$state/kkd.sock" \\
 - **Unknown fields** are ignored; a missing required field is a 400 that names it. An empty body counts as \`{}\`.
 - **Limits**: ${MAX_BODY_BYTES / MEBIBYTE} MiB a body, ${MAX_HOOK_BODY_BYTES / MEBIBYTE} MiB where noted; more is a 413.
 - **Versions**: \`${VERSION_HEADER}\` travels both ways. A newer daemon serves older clients.
-- **Credentials**: \`none\` answers anybody who reaches the socket (mode 0600 in a 0700 folder); \`registration\` accepts
-  any kiki credential of this user; \`own-thread\` only the credential of the thread the request is about.
+- **Credentials**: what each method takes is said with it; \`none\` answers anybody who reaches the socket (mode 0600 in a
+  0700 folder). \`ThreadScoped\`, its own: only the credential of the thread the request is about. [access.md](access.md)
+  has all methods in one table, with what is recorded of each request; [authority.md](authority.md) explains it.
+- **Approvals**: a method that needs one is called with the \`approval\` that \`ConfirmApproval\` has issued for exactly these
+  arguments. Without it: a 403, \`approval-needed\`.
 - **Times** are ISO 8601 in UTC; commits are 40 hex digits.
 
 \`kk … --json\` prints the output of one method, unchanged:
@@ -59,12 +67,17 @@ curl -sS --unix-socket "$state/kkd.sock" \\
 | command | prints the output of |
 | --- | --- |
 | \`kk init\` | \`RegisterRepo\` |
-| \`kk new\` | \`GetThreadState\` of the new thread; without a terminal, \`BeginApproval\`, with exit code 4 |
+| \`kk new\` | \`GetThreadState\` of the new thread |
 | \`kk ls\` | \`RepoThreadSummaries\` |
 | \`kk status\` | \`GetThreadState\` |
 | \`kk switch\` | \`EnsurePanes\` |
 | \`kk repo ls\` | \`ListRepos\` |
+| \`kk repo unregister\` | \`UnregisterRepo\` |
+| \`kk presenter recover\` | \`RecoverApprovalPresenter\` |
+| any of them, where a person's yes is needed and nobody can be asked | \`BeginApproval\` with \`challenge\` null, exit code 4 |
 | \`kk config show\`, \`kk config get\` | \`GetConfig\` |
+| \`kk thread audit\` | \`GetThreadAudit\` |
+| \`kk audit log\` | \`GetAuditLog\` |
 | \`kk doctor\` | \`Doctor\`, the client's own lines first |
 | \`kk daemon status\` | \`DaemonStatus\` |
 | \`kk version\` | \`{"version", "build"}\` of the program itself |
@@ -93,6 +106,8 @@ const SHAPES: Record<string, z.ZodType> = {
   NewThread: zNewThread,
   Step: zStep,
   Attention: zAttention,
+  Diagnosis: zDiagnosis,
+  AuditRow: zAuditRow,
 };
 
 type Direction = "input" | "output";
@@ -126,7 +141,7 @@ function renderMethod(name: string, spec: MethodSpec): string {
     "",
     spec.doc,
     "",
-    `Credential: \`${spec.capability}\`${limit}`,
+    `Credential: ${credentialText(spec.access)} · approval: ${approvalText(spec.access)}${limit}`,
     "",
     ...renderSide("Input", spec.input, "input"),
     "",

@@ -4,17 +4,29 @@
  */
 import type { z } from "zod";
 import { errorLine, fail, KikiError } from "../core/errors.ts";
-import {
-  MAX_HOOK_BODY_BYTES,
-  METHODS,
-  type Input,
-  type MethodName,
-  type Output,
-} from "./contract/methods.ts";
+import { MAX_HOOK_BODY_BYTES } from "./contract/method.ts";
+import { METHODS, type Input, type MethodName, type Output } from "./contract/methods.ts";
 import { STATUS_BY_KIND, VERSION_HEADER } from "./contract/wire.ts";
+
+/** What becomes known of a request while it is handled, for its audit row. */
+export interface RequestNotes {
+  /** It was answered, and what it asked for was refused all the same: the stable code of why. */
+  refused?: string;
+  /** Plain values; never a secret. */
+  detail: Record<string, unknown>;
+}
+
+/** One parseable request, from its arrival to its one audit row. */
+export interface Attempt<Caller> {
+  /** Who is asking. `input` is already validated. Throws KikiError when this caller may not. */
+  authorize(input: unknown): Promise<Caller>;
+  /** Resolves once the row is durable, which is before the answer. `error`: code of what the request was refused for. */
+  record(outcome: { input: unknown; error: string | null; notes: RequestNotes }): Promise<void>;
+}
 
 export interface RpcContext<Caller> {
   caller: Caller;
+  notes: RequestNotes;
   /** Fires when the client hung up, and when the server gives up waiting at the end of its drain. */
   signal: AbortSignal;
   /** Fires as soon as the server starts to stop: pure waits end here, work in progress goes on. */
@@ -34,12 +46,8 @@ export interface RpcServerOptions<Caller> {
   /** Path to bind. Removed beforehand and restricted by mode by the caller, who holds the lock. */
   unixPath: string;
   handlers: Handlers<Caller>;
-  /** Who is asking, or why this caller may not. `input` is already validated. */
-  authenticate(
-    header: string | null,
-    method: MethodName,
-    input: unknown,
-  ): Caller | KikiError | Promise<Caller | KikiError>;
+  /** Called for every request that names a method of the contract and has a JSON body. */
+  attempt(method: MethodName, header: string | null): Attempt<Caller>;
   version: string;
   log: { error(message: string, cause?: unknown): void };
 }
@@ -134,23 +142,57 @@ async function dispatch<Caller>(
     }
     const body = await readBody(request, METHODS[name].maxBody);
     if (body instanceof KikiError) return refusal(body, STATUS_TOO_LARGE);
-    const input = parseInput(name, body);
-    const caller = await options.authenticate(request.headers.get("authorization"), name, input);
-    if (caller instanceof KikiError) throw caller;
+    const raw = parseJson(name, body);
+    return await attempted(name, raw, request, options, { stopping, hardStop });
+  } catch (error) {
+    return answerTo(error, name, request, options);
+  }
+}
+
+/** From here on the request leaves an audit row, whatever becomes of it. */
+async function attempted<Caller>(
+  name: MethodName,
+  raw: unknown,
+  request: Request,
+  options: RpcServerOptions<Caller>,
+  signals: { stopping: AbortSignal; hardStop: AbortSignal },
+): Promise<Response> {
+  const attempt = options.attempt(name, request.headers.get("authorization"));
+  const notes: RequestNotes = { detail: {} };
+  let input: unknown = null;
+  let response: Response;
+  let error: string | null = null;
+  try {
+    input = parseInput(name, raw);
+    const caller = await attempt.authorize(input);
     const handler = options.handlers[name] as Handler<MethodName, Caller>;
     const output: unknown = await handler(input as never, {
       caller,
-      signal: AbortSignal.any([request.signal, hardStop]),
-      stopping,
+      notes,
+      signal: AbortSignal.any([request.signal, signals.hardStop]),
+      stopping: signals.stopping,
       clientVersion: request.headers.get(VERSION_HEADER),
     });
     // Parsing the output drops every field the contract does not declare: nothing leaves by accident.
-    return Response.json(METHODS[name].output.parse(output));
-  } catch (error) {
-    if (error instanceof KikiError) return refusal(error);
-    if (!request.signal.aborted) options.log.error(`${name}: ${errorLine(error)}`, error);
-    return refusal(internalError());
+    response = Response.json(METHODS[name].output.parse(output));
+  } catch (thrown) {
+    error = thrown instanceof KikiError ? thrown.code : "internal";
+    response = answerTo(thrown, name, request, options);
   }
+  // A row that cannot be written fails the answer: nothing is done that nobody can look up.
+  await attempt.record({ input, error, notes });
+  return response;
+}
+
+function answerTo<Caller>(
+  error: unknown,
+  name: string,
+  request: Request,
+  options: RpcServerOptions<Caller>,
+): Response {
+  if (error instanceof KikiError) return refusal(error);
+  if (!request.signal.aborted) options.log.error(`${name}: ${errorLine(error)}`, error);
+  return refusal(internalError());
 }
 
 function isMethod(name: string): name is MethodName {
@@ -177,14 +219,17 @@ async function readBody(request: Request, limit: number): Promise<string | KikiE
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Throws KikiError `bad-json` or `bad-field`; unknown fields are dropped. An empty body is `{}`. */
-function parseInput<M extends MethodName>(name: M, body: string): Input<M> {
-  let raw: unknown;
+/** Throws KikiError `bad-json`. An empty body is `{}`. */
+function parseJson(name: MethodName, body: string): unknown {
   try {
-    raw = body.trim() === "" ? {} : JSON.parse(body);
+    return body.trim() === "" ? {} : JSON.parse(body);
   } catch {
     throw fail("usage", "bad-json", `${name}: the request body is not JSON`);
   }
+}
+
+/** Throws KikiError `bad-field`; unknown fields are dropped. */
+function parseInput<M extends MethodName>(name: M, raw: unknown): Input<M> {
   const parsed = METHODS[name].input.safeParse(raw);
   if (parsed.success) return parsed.data as Input<M>;
   throw fail("usage", "bad-field", `${name}: ${describeIssue(parsed.error.issues[0], raw)}`);

@@ -49,24 +49,30 @@ export function insertThreadCredential(db: Db, row: ThreadCredential & { now: nu
 }
 
 /** Repo database: the live credential of a thread. */
-export function threadCredential(db: Db, threadId: ThreadId): ThreadCredential | null {
+export function threadCredential(
+  db: Db,
+  threadId: ThreadId,
+): (ThreadCredential & { createdAt: number }) | null {
   return db
-    .query<ThreadCredential, { threadId: string }>(
-      `SELECT credential_id AS credentialId, thread_id AS threadId, secret_sha256 AS secretSha256
+    .query<ThreadCredential & { createdAt: number }, { threadId: string }>(
+      `SELECT credential_id AS credentialId, thread_id AS threadId, secret_sha256 AS secretSha256,
+         created_at AS createdAt
        FROM credentials WHERE thread_id = $threadId AND revoked_at IS NULL`,
     )
     .get({ threadId });
 }
 
 /** Repo database: whose live credential hashes to this; null for a revoked or unknown one. */
-export function threadOfCredential(db: Db, secretSha256: string): ThreadId | null {
-  return (
-    db
-      .query<{ thread_id: string }, { secretSha256: string }>(
-        "SELECT thread_id FROM credentials WHERE secret_sha256 = $secretSha256 AND revoked_at IS NULL",
-      )
-      .get({ secretSha256 })?.thread_id ?? null
-  );
+export function threadOfCredential(
+  db: Db,
+  secretSha256: string,
+): Pick<ThreadCredential, "credentialId" | "threadId"> | null {
+  return db
+    .query<Pick<ThreadCredential, "credentialId" | "threadId">, { secretSha256: string }>(
+      `SELECT credential_id AS credentialId, thread_id AS threadId FROM credentials
+       WHERE secret_sha256 = $secretSha256 AND revoked_at IS NULL`,
+    )
+    .get({ secretSha256 });
 }
 
 /** Repo database. */
@@ -74,4 +80,14 @@ export function revokeThreadCredential(db: Db, threadId: ThreadId, now: number):
   db.query(
     "UPDATE credentials SET revoked_at = $now WHERE thread_id = $threadId AND revoked_at IS NULL",
   ).run({ threadId, now });
+}
+
+/** Repo database: every credential the thread has had, revoked ones too: which requests were its own. */
+export function threadCredentialIds(db: Db, threadId: ThreadId): Set<string> {
+  const rows = db
+    .query<{ id: string }, { threadId: string }>(
+      "SELECT credential_id AS id FROM credentials WHERE thread_id = $threadId",
+    )
+    .all({ threadId });
+  return new Set(rows.map((row) => row.id));
 }

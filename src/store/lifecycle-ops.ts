@@ -143,18 +143,6 @@ export function latestOperationOf(
   return r === null ? null : fromRaw(r);
 }
 
-/** The creation of this plan, of a thread that still has its names; they make a plan's digest unique. */
-export function creationOfPlan(db: Db, digest: string): OperationRow | null {
-  const r = db
-    .query<RawOperation, { digest: string }>(
-      `SELECT o.* FROM thread_lifecycle_ops o JOIN threads t USING (thread_id)
-       WHERE o.kind = 'Create' AND o.args_json ->> '$.digest' = $digest AND t.lifecycle <> 'Destroyed'
-       ORDER BY o.rowid DESC LIMIT 1`,
-    )
-    .get({ digest });
-  return r === null ? null : fromRaw(r);
-}
-
 /** Hash of the set-up recipe of `source` that a person agreed to last; null when there was none. */
 export function lastApprovedRecipe(db: Db, source: string): string | null {
   return (
@@ -311,6 +299,32 @@ export function endOperation(
     )
     .run({ operationId, state: end.state, error: end.error ?? null, now: end.now });
   if (done.changes !== 1) throw new Error(`operation ${operationId} is not running: cannot end`);
+  endApproved(db, operationId, end);
+}
+
+/** The approval a saga was begun with is consumed in the transaction that ends the saga. */
+function endApproved(
+  db: Db,
+  operationId: LifecycleOpId,
+  end: { state: "Completed" | "Failed"; error?: string; now: number },
+): void {
+  const failed = end.state === "Failed";
+  db.query(
+    `UPDATE approved_operations SET state = $state, ended_at = $now,
+       error = CASE WHEN $failed THEN coalesce($error, (SELECT error FROM thread_lifecycle_ops
+         WHERE operation_id = $operationId), 'failed') ELSE error END
+     WHERE lifecycle_operation_id = $operationId AND ended_at IS NULL`,
+  ).run({
+    operationId,
+    state: end.state,
+    error: end.error ?? null,
+    now: end.now,
+    failed: failed ? 1 : 0,
+  });
+  db.query(
+    `UPDATE human_approvals SET consumed_at = $now WHERE consumed_at IS NULL AND operation_id IN
+       (SELECT operation_id FROM approved_operations WHERE lifecycle_operation_id = $operationId)`,
+  ).run({ operationId, now: end.now });
 }
 
 /** Failed → Running: what `error` says stays. `failing`: whether there is only undoing left to do. */

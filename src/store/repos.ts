@@ -37,6 +37,10 @@ export function insertRepo(db: Db, row: RepoRow): void {
   ).run({ ...row, colocated: row.colocated ? 1 : 0 });
 }
 
+export function deleteRepo(db: Db, repoId: RepoId): void {
+  db.query("DELETE FROM repos WHERE repo_id = $repoId").run({ repoId });
+}
+
 export function repoById(db: Db, repoId: RepoId): RepoRow | null {
   const r = db
     .query<Raw, { repoId: string }>("SELECT * FROM repos WHERE repo_id = $repoId")

@@ -206,3 +206,13 @@ export function revokeGate(db: Db, incarnation: IncarnationId): void {
      WHERE agent_session_id = $incarnation AND state IN ('Activated','Claimed')`,
   ).run({ incarnation });
 }
+
+/** Processes of every incarnation that has not been retired. */
+export function liveAgents(db: Db): { pid: number; startTime: string }[] {
+  return db
+    .query<{ pid: number; startTime: string }, []>(
+      `SELECT pid, start_time AS startTime FROM agent_sessions
+       WHERE retired_at IS NULL AND pid IS NOT NULL AND start_time IS NOT NULL`,
+    )
+    .all();
+}

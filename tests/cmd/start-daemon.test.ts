@@ -223,7 +223,7 @@ describe("start that fails", () => {
     const command = ["/bin/sh", "-c", "echo thinking; exec sleep 600"];
     const error = await failure(startDaemon({ stateDir, starter: starter(command) }));
     expect(error.message).toBe("the daemon did not answer within 5 s: thinking");
-  });
+  }, 30_000);
 
   test("a folder where the socket belongs → the daemon's own sentence about it", async () => {
     const stateDir = newStateDir();

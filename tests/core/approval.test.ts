@@ -19,6 +19,7 @@ const challenge = {
   nonceMatches: true,
   enrolledPresenter: true,
   foreground: true,
+  sameTerminal: true,
   descendsFromAgent: false,
 };
 const subject: ApprovalSubject = { caller: "c", method: "Close", target: "r/t", digest: "d" };
@@ -40,6 +41,7 @@ describe("confirming a challenge", () => {
     ["expired before", { state: "Expired", now: 0 }, "expired"],
     ["wrong nonce", { nonceMatches: false }, "wrong-nonce"],
     ["any other credential", { enrolledPresenter: false }, "not-a-presenter"],
+    ["on another terminal", { sameTerminal: false }, "other-terminal"],
     ["in the background", { foreground: false }, "not-foreground"],
     [
       "below an agent, on a terminal of its own",
@@ -59,6 +61,7 @@ describe("confirming a challenge", () => {
     nonceMatches: fc.boolean(),
     enrolledPresenter: fc.boolean(),
     foreground: fc.boolean(),
+    sameTerminal: fc.boolean(),
     descendsFromAgent: fc.boolean(),
   });
   test("confirm: any challenge → confirmed only when pending, in time, and by a presenter at its own terminal", () => {
@@ -70,6 +73,7 @@ describe("confirming a challenge", () => {
           c.nonceMatches &&
           c.enrolledPresenter &&
           c.foreground &&
+          c.sameTerminal &&
           !c.descendsFromAgent;
         expect(confirmProblem(c) === null).toBe(all);
       }),

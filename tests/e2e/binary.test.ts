@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { runAs } from "../support/jj-repo.ts";
+import { onTerminal } from "../support/person.ts";
 import { makeWorld, type World } from "../support/world.ts";
 
 setDefaultTimeout(60_000);
@@ -18,7 +19,7 @@ test("dist/kiki alone in an empty folder → version, init and ls --json work th
   const env = { ...w.env, PATH: `${bin}:${w.env["PATH"]}` };
   const version = await runAs(env, [join(bin, "kk"), "--version"], w.dir);
   expect(version.stdout).toMatch(/^kiki \d+\.\d+\.\d+ /);
-  expect((await runAs(env, [join(bin, "kk"), "init"], w.repo.root)).code).toBe(0);
+  expect((await onTerminal(env, [join(bin, "kk"), "init"], "y", w.repo.root)).code).toBe(0);
   const ls = await runAs(env, [join(bin, "kk"), "ls", "--json"], w.repo.root);
   expect(JSON.parse(ls.stdout)).toEqual({ threads: [] });
 });

@@ -1,7 +1,7 @@
 /** Names of plans a person is looking at: kept for them, and given back. */
 import { afterAll, afterEach, beforeEach, expect, test } from "bun:test";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
-import { inputFor, Rig } from "./rig.ts";
+import { AGREED, inputFor, Rig } from "./rig.ts";
 
 const folder = tempDir("creation-names");
 let rig: Rig;
@@ -25,8 +25,8 @@ test("names: two nameless plans at the same moment → two names, and both are m
   expect(one.name).toMatch(/^unnamed-[0-9a-f]{6}$/);
   expect(two.name).toMatch(/^unnamed-[0-9a-f]{6}$/);
   expect(two.name).not.toBe(one.name);
-  const second = await rig.creation.create({ ...nameless, digest: two.digest });
-  const first = await rig.creation.create({ ...nameless, digest: one.digest });
+  const second = await rig.creation.create({ ...nameless, digest: two.digest }, AGREED);
+  const first = await rig.creation.create({ ...nameless, digest: one.digest }, AGREED);
   expect([first.name, second.name]).toEqual([one.name, two.name]);
 });
 
@@ -36,7 +36,7 @@ test("names: the same name and the same prompt asked for at once → -2 in the s
   expect([names.name, names.slug]).toEqual(["parser-2", "parser-2"]);
   expect(text).toContain('"parser" is taken, so this one is "parser-2"');
   const made = [first.digest, digest].map((d) =>
-    rig.creation.create({ ...inputFor("parser"), digest: d }),
+    rig.creation.create({ ...inputFor("parser"), digest: d }, AGREED),
   );
   expect((await Promise.all(made)).map((m) => m.name)).toEqual(["parser", "parser-2"]);
 });
@@ -50,15 +50,15 @@ test("names: whoever asked has ended without an answer → the name is free at o
 test("names: nobody answers for two minutes → free again; the late answer still counts while it is", async () => {
   const late = await asking(inputFor("parser"));
   rig.clock.advance(120_000);
-  expect((await rig.creation.create({ ...inputFor("parser"), digest: late.digest })).name).toBe(
-    "parser",
-  );
+  expect(
+    (await rig.creation.create({ ...inputFor("parser"), digest: late.digest }, AGREED)).name,
+  ).toBe("parser");
 });
 
 test("names: refused because the base moved → given back, so that the next plan shows the same name", async () => {
   const { digest } = await asking(inputFor("parser"));
   rig.jj.amend("default", { "a.txt": "1" });
-  const refused = rig.creation.create({ ...inputFor("parser"), digest });
+  const refused = rig.creation.create({ ...inputFor("parser"), digest }, AGREED);
   expect(await refused.catch((error: unknown) => error)).toMatchObject({ code: "plan-changed" });
   expect((await asking(inputFor("parser"))).name).toBe("parser");
 });
@@ -66,17 +66,4 @@ test("names: refused because the base moved → given back, so that the next pla
 test("names: a plan without a process that shows it → keeps nothing", async () => {
   await rig.creation.plan(inputFor("parser"));
   expect((await rig.creation.plan(inputFor("parser"))).names.name).toBe("parser");
-});
-
-test("create: called again for the same plan, also by another daemon → the same creation, nothing twice", async () => {
-  const input = inputFor("parser");
-  const { digest } = await rig.creation.plan(input);
-  const first = await rig.creation.create({ ...input, digest });
-  expect(await rig.creation.create({ ...input, digest })).toEqual(first);
-  rig.kill();
-  rig.boot();
-  expect(await rig.creation.create({ ...input, digest })).toEqual(first);
-  await rig.ended(first.threadId);
-  expect(rig.thread(first.threadId).lifecycle).toBe("Active");
-  expect(rig.jj.made).toEqual(["workspace kk-parser", "bookmark kk/parser"]);
 });

@@ -25,7 +25,7 @@ import { FakeTmux } from "../fakes/tmux.ts";
 import { makeRepo, type TestRepo } from "../support/jj-repo.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { inputFor, REPO_ID } from "./rig.ts";
+import { AGREED, inputFor, REPO_ID } from "./rig.ts";
 
 const TIMEOUT_MS = 60_000;
 afterAll(removeTempDirs);
@@ -96,7 +96,7 @@ async function bench(colocated: boolean): Promise<Bench> {
   const start: Bench["start"] = async (name, follows) => {
     const input = inputFor(name, { folder: repo.root, follows: follows ?? null });
     const { digest } = await creation.plan(input);
-    const { threadId } = await creation.create({ ...input, digest });
+    const { threadId } = await creation.create({ ...input, digest }, AGREED);
     const gate = await waitFor(
       () =>
         liveSession(db, threadId) ?? (latestOperation(db, threadId)!.state === "Failed" && null),

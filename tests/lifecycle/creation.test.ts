@@ -9,7 +9,7 @@ import { openAttention } from "../../src/store/attention.ts";
 import { gateOf, liveSession, sessionById } from "../../src/store/sessions.ts";
 import { allThreads } from "../../src/store/threads.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
-import { inputFor, pathsFor, Rig } from "./rig.ts";
+import { AGREED, inputFor, pathsFor, Rig } from "./rig.ts";
 
 const folder = tempDir("creation");
 let rig: Rig;
@@ -77,7 +77,7 @@ describe("creation: done", () => {
     const credential = rig.files.get(paths.credential)!;
     expect(credential).toMatch(/^[0-9a-f]{64}\n$/);
     const sha256 = createHash("sha256").update(credential.trim()).digest("hex");
-    expect(threadOfCredential(rig.db, sha256)).toBe(threadId);
+    expect(threadOfCredential(rig.db, sha256)?.threadId).toBe(threadId);
     const { incarnationSecret } = rig.harness.requests[0]!;
     const dump = rig.db.serialize().toString("latin1");
     for (const secret of [credential.trim(), incarnationSecret, "sk-1"])
@@ -178,7 +178,7 @@ describe("creation: follows", () => {
     const input = inputFor("tests", { follows: "parser" });
     const { digest } = await rig.creation.plan(input);
     rig.crashAt = "Create.allocate.before";
-    const { threadId } = await rig.creation.create({ ...input, digest });
+    const { threadId } = await rig.creation.create({ ...input, digest }, AGREED);
     await rig.until(() => !rig.alive, "daemon died");
     rig.boot();
     rig.db.run("UPDATE threads SET lifecycle = 'ClosePreflight' WHERE thread_id = ?", [
@@ -196,7 +196,7 @@ describe("creation: confirmed plan", () => {
     const input = inputFor("parser");
     const { digest } = await rig.creation.plan(input);
     rig.jj.amend("default", { "a.txt": "1" });
-    expect(await codeOf(rig.creation.create({ ...input, digest }))).toBe("plan-changed");
+    expect(await codeOf(rig.creation.create({ ...input, digest }, AGREED))).toBe("plan-changed");
     expect(allThreads(rig.db)).toEqual([]);
     expect(rig.files.below("/state")).toEqual([]);
   });
@@ -205,7 +205,7 @@ describe("creation: confirmed plan", () => {
     const input = inputFor("parser");
     const { digest } = await rig.creation.plan(input);
     const both = await Promise.all(
-      [1, 2].map(() => codeOf(rig.creation.create({ ...input, digest }))),
+      [1, 2].map(() => codeOf(rig.creation.create({ ...input, digest }, AGREED))),
     );
     expect(both.sort()).toEqual(["no error", "plan-changed"]);
     await rig.ended(allThreads(rig.db)[0]!.threadId);

@@ -33,6 +33,8 @@ import { FakeTmux, type FakePane } from "../fakes/tmux.ts";
 
 export const REPO_ID = "aaaaaaaa-1111-4111-8111-111111111111";
 export const STATE = "/state";
+/** A person has agreed; approvals have tests of their own. */
+export const AGREED = (): void => undefined;
 const WRAPPER_WAIT_MS = 25_000;
 const DEADLINE_MS = 20_000;
 
@@ -265,7 +267,7 @@ export class Rig {
 
   async create(input: CreateInput): Promise<Created> {
     const { digest } = await this.creation.plan(input);
-    return this.creation.create({ ...input, digest });
+    return this.creation.create({ ...input, digest }, AGREED);
   }
 
   /** Creates and waits for the end; the daemon must not die meanwhile. */

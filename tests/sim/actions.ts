@@ -1,5 +1,5 @@
 /** What may happen next in a simulated world, and how likely it is. */
-import { inputFor } from "../lifecycle/rig.ts";
+import { AGREED, inputFor } from "../lifecycle/rig.ts";
 import type { AgentLoop } from "../fakes/agent-loop.ts";
 import type { Step } from "../fakes/agent-scheduler.ts";
 import {
@@ -309,7 +309,7 @@ export function createThread(
   const input = inputFor(name, { follows, noFollow: follows === null, prompt });
   void creation
     .plan(input)
-    .then(({ digest }) => creation.create({ ...input, digest }))
+    .then(({ digest }) => creation.create({ ...input, digest }, AGREED))
     .then(
       () => w.count("kk new agreed"),
       (error: unknown) => refused(w, "kk new", error),
@@ -325,7 +325,7 @@ function repair(w: World, r: Random): string {
     if (plans.length === 0) return;
     const chosen = r.pick(plans);
     const plan = await repairs.plan(thread.threadId, chosen.id, caller);
-    await plan.begin();
+    await plan.begin(AGREED);
     w.count(`kk repair ${chosen.kind}`);
   };
   void work().catch((error: unknown) => refused(w, "kk repair", error));

@@ -187,7 +187,15 @@ function hookMethods(
 ): DaemonLife["cascade"] {
   const { incarnation, threadId } = caller;
   const context = (signal: AbortSignal) => ({
-    caller: { kind: "thread" as const, repoId: REPO_ID, threadId },
+    caller: {
+      kind: "ThreadScoped" as const,
+      credentialId: threadId,
+      repoId: REPO_ID,
+      threadId,
+      grant: null,
+      subject: { repoId: REPO_ID, threadId, began: false, target: null, failed: null },
+    },
+    notes: { detail: {} },
     signal,
     stopping: life.end.signal,
     clientVersion: null,

@@ -367,7 +367,7 @@ describe("thread credentials, events, attention", () => {
   test("thread credential: issued, revoked, issued anew → found by hash only while live", () => {
     const [first, second] = ["1".repeat(64), "2".repeat(64)];
     insertThreadCredential(db, { credentialId: "c1", threadId: "a", secretSha256: first, now: 1 });
-    expect(threadOfCredential(db, first)).toBe("a");
+    expect(threadOfCredential(db, first)?.threadId).toBe("a");
     revokeThreadCredential(db, "a", 2);
     expect([threadOfCredential(db, first), threadCredential(db, "a")]).toEqual([null, null]);
     insertThreadCredential(db, { credentialId: "c2", threadId: "a", secretSha256: second, now: 3 });

@@ -1,6 +1,6 @@
 /** A daemon that knows the contract and nothing else: every method answers from a test's own table. */
 import { join } from "node:path";
-import { fail, type KikiError } from "../../src/core/errors.ts";
+import { fail, KikiError } from "../../src/core/errors.ts";
 import { METHODS, type MethodName } from "../../src/rpc/contract/methods.ts";
 import { serveRpc, type Handlers, type RpcContext, type RpcServer } from "../../src/rpc/server.ts";
 import { tempDir } from "./temp.ts";
@@ -24,7 +24,7 @@ export const TOY_VERSION = "9.8.7";
 
 export function toyServer(
   table: Partial<Record<MethodName, ToyHandler>>,
-  authenticate: () => string | KikiError = () => "anybody",
+  authenticate: (header: string | null) => string | KikiError = () => "anybody",
 ): Toy {
   const socket = join(tempDir("rpc"), "toy.sock");
   const logged: string[] = [];
@@ -36,7 +36,13 @@ export function toyServer(
   const server = serveRpc<string>({
     unixPath: socket,
     handlers: handlers as unknown as Handlers<string>,
-    authenticate,
+    attempt: (_, header) => ({
+      authorize() {
+        const caller = authenticate(header);
+        return caller instanceof KikiError ? Promise.reject(caller) : Promise.resolve(caller);
+      },
+      record: () => Promise.resolve(),
+    }),
     version: TOY_VERSION,
     log: { error: (message) => void logged.push(message) },
   });

@@ -14,6 +14,7 @@ import {
 import { join } from "node:path";
 import type { RepoSummary, ThreadState, ThreadSummary } from "../../src/rpc/contract/types.ts";
 import { makeRepo, runAs, type CommandResult, type TestRepo } from "./jj-repo.ts";
+import { onTerminal, type TerminalResult } from "./person.ts";
 import { tempDir } from "./temp.ts";
 import { isAlive as alive } from "../../src/cmd/alive.ts";
 import { tmuxOn, type TestTmux } from "./tmux.ts";
@@ -33,6 +34,8 @@ export interface World {
   kkJson<T>(args: readonly string[], cwd?: string): Promise<T>;
   /** Runs `kk` on a terminal of its own and answers its question with `answer` and Enter. */
   kkOnTerminal(args: readonly string[], answer: string, cwd?: string): Promise<TerminalResult>;
+  /** Registers a repository, a person agreeing; throws with the screen when that fails. */
+  register(cwd?: string): Promise<void>;
   /** Creates a thread on a terminal, confirming the plan; throws with the screen when that fails. */
   newThread(args: readonly string[]): Promise<ThreadSummary>;
   threads(): Promise<ThreadSummary[]>;
@@ -46,12 +49,6 @@ export interface World {
   /** Waits until the daemon's process is gone. */
   gone(pid: number): Promise<void>;
   close(): Promise<void>;
-}
-
-export interface TerminalResult {
-  code: number;
-  /** Everything the terminal showed, escape sequences removed. */
-  screen: string;
 }
 
 export interface WorldOptions {
@@ -105,6 +102,10 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       return JSON.parse(result.stdout) as T;
     },
     kkOnTerminal: (args, answer, cwd = repo.root) => onTerminal(env, ["kk", ...args], answer, cwd),
+    async register(cwd) {
+      const result = await world.kkOnTerminal(["init"], "y", cwd);
+      if (result.code !== 0) throw new Error(`kk init: exit ${result.code}\n${result.screen}`);
+    },
     async newThread(args) {
       const before = new Set((await world.threads()).map((t) => t.threadId));
       const result = await world.kkOnTerminal(["new", ...args, "--detach"], "y");
@@ -140,8 +141,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
 
 export async function initialised(options: WorldOptions = {}): Promise<World> {
   const world = await makeWorld(options);
-  const result = await world.kk(["init"]);
-  if (result.code !== 0) throw new Error(`kk init: exit ${result.code}\n${result.stderr}`);
+  await world.register();
   return world;
 }
 
@@ -192,52 +192,6 @@ async function ended(left: () => number[], patienceMs = 10_000): Promise<void> {
     10_000,
     () => `processes ${left().join(", ")} gone`,
   );
-}
-
-/** A question is on the screen when its last line ends like one. */
-const QUESTION = /\[y\/N\]:?\s*$/;
-const TERMINAL_DEADLINE_MS = 180_000;
-
-async function onTerminal(
-  env: Record<string, string>,
-  argv: readonly string[],
-  answer: string,
-  cwd: string,
-): Promise<TerminalResult> {
-  let screen = "";
-  let answered = false;
-  const decoder = new TextDecoder();
-  const child = Bun.spawn([...argv], {
-    cwd,
-    env,
-    terminal: {
-      cols: 100,
-      rows: 40,
-      data(terminal, data) {
-        screen += decoder.decode(data, { stream: true });
-        if (!answered && QUESTION.test(plain(screen))) {
-          answered = true;
-          terminal.write(`${answer}\n`);
-        }
-      },
-    },
-  });
-  const timer = setTimeout(() => child.kill("SIGKILL"), TERMINAL_DEADLINE_MS);
-  const code = await child.exited;
-  clearTimeout(timer);
-  // What the terminal still has in its buffer arrives after the exit.
-  await waitFor(
-    () => child.terminal?.closed !== false || screen !== "",
-    1_000,
-    "terminal output",
-  ).catch(() => undefined);
-  child.terminal?.close();
-  return { code, screen: plain(screen) };
-}
-
-function plain(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r\n/g, "\n");
 }
 
 export type { RepoSummary, ThreadState, ThreadSummary };

@@ -7,6 +7,7 @@
  */
 import { userInfo } from "node:os";
 import type { ProcessFacts } from "../../core/process-tree.ts";
+import type { OnTerminal } from "../../ports/terminals.ts";
 import type { ProcessIdentity, Processes } from "../../ports/processes.ts";
 import { runSync } from "../exec.ts";
 
@@ -52,6 +53,21 @@ export const darwinProcesses: Processes = {
   holders: () => Promise.resolve({ holders: [], unreadable: [], complete: false }),
 };
 
+/** `ps` shows no environment: whether it is an agent's is then known by its ancestors alone. */
+export function darwinTerminal(pid: number): OnTerminal | null {
+  const [line = ""] = lines(["-p", String(pid)], "uid=,pgid=,tpgid=,tty=,lstart=");
+  const match = TERMINAL.exec(line);
+  if (match === null || Number(match[1]) !== userInfo().uid) return null;
+  const [, , pgid, terminalGroup, tty = "", start = ""] = match;
+  const none = /^\?+$/.test(tty);
+  return {
+    startTime: start.replace(/\s+/g, " "),
+    terminal: none ? null : `tty ${tty}`,
+    foreground: !none && pgid === terminalGroup,
+    agentMark: false,
+  };
+}
+
 function isStill(target: ProcessIdentity): boolean {
   return darwinProcesses.identify(target.pid)?.startTime === target.startTime;
 }
@@ -82,6 +98,7 @@ function lines(selection: readonly string[], columns: string): string[] {
 /** As `lstart` prints it: `Www Mmm dd hh:mm:ss yyyy`. */
 const START = String.raw`(\w{3}\s+\w{3}\s+\d+\s+[\d:]{8}\s+\d{4})`;
 const ROW = new RegExp(String.raw`^\s*(\d+)\s+(\d+)\s+(\S+)\s+${START}\s?(.*)$`);
+const TERMINAL = new RegExp(String.raw`^\s*(\d+)\s+(\d+)\s+(-?\d+)\s+(\S+)\s+${START}`);
 const FACTS = new RegExp(String.raw`^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+${START}\s?(.*)$`);
 
 /** `pid ppid stat lstart command…`; null for an empty line or a process that has ended. */

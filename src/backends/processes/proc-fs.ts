@@ -84,6 +84,14 @@ export function searchEnvironment(
   return found ? "found" : "not-found";
 }
 
+/** Whether a variable of this name is set in `/proc/<…>/environ`, to anything. */
+export function hasVariable(path: string, name: string): boolean | Denied | Absent {
+  const bytes = readBytes(path);
+  if (bytes === null || bytes === DENIED) return bytes;
+  const start = Buffer.from(`${name}=`);
+  return bytes.subarray(0, start.length).equals(start) || bytes.includes(Buffer.from(`\0${name}=`));
+}
+
 export function readLink(path: string): string | Denied | Absent {
   try {
     return readlinkSync(path);
@@ -127,6 +135,9 @@ export interface Stat {
   parent: number;
   pgid: number;
   session: number;
+  /** [7] Number of the controlling terminal, 0 for none; [8] process group that owns it. */
+  tty: number;
+  terminalGroup: number;
   /** [9] */
   flags: number;
   /** [20] Threads not yet reaped, a leader that has ended before the others included. */
@@ -157,6 +168,8 @@ export function readStat(path: string): Stat | null {
     parent: Number(rest[1]),
     pgid: Number(rest[2]),
     session: Number(rest[3]),
+    tty: Number(rest[4]),
+    terminalGroup: Number(rest[5]),
     flags: Number(rest[6]),
     threads: Number(rest[17]),
     startTime,

@@ -1,6 +1,6 @@
 /** Configuration as people read it. */
 import { dirname } from "node:path";
-import type { Caller } from "../../authority/authenticate.ts";
+import type { DaemonCaller } from "../attempts.ts";
 import type { ConfigKey } from "../../core/config/keys.ts";
 import { nearestKey } from "../../core/config/layer.ts";
 import { findKey, specOf } from "../../core/config/lookup.ts";
@@ -15,7 +15,7 @@ import { threadConfig } from "../../store/thread-config.ts";
 import type { Daemon } from "../runtime.ts";
 import { repoRowOfFolder, resolveThreadRef } from "./resolve.ts";
 
-export function configHandlers(daemon: Daemon): Pick<Handlers<Caller>, "GetConfig"> {
+export function configHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, "GetConfig"> {
   const { config } = daemon.world;
   return {
     async GetConfig({ repo: ref, thread: named, key, env }) {

@@ -1,5 +1,5 @@
 /** The daemon about itself. */
-import type { Caller } from "../../authority/authenticate.ts";
+import type { DaemonCaller } from "../attempts.ts";
 import { problemLine } from "../../core/config/problem.ts";
 import { errorLine, KikiError } from "../../core/errors.ts";
 import type { DoctorLine } from "../../rpc/contract/types.ts";
@@ -11,7 +11,7 @@ import type { Daemon } from "../runtime.ts";
 
 type DaemonMethod = "DaemonStatus" | "DaemonShutdown" | "Doctor";
 
-export function daemonHandlers(daemon: Daemon): Pick<Handlers<Caller>, DaemonMethod> {
+export function daemonHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, DaemonMethod> {
   return {
     DaemonStatus: () => ({
       version: VERSION,

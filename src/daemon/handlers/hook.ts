@@ -4,8 +4,8 @@
  */
 import { timingSafeEqual } from "node:crypto";
 import { fail } from "../../core/errors.ts";
-import type { Caller } from "../../authority/authenticate.ts";
-import { hashSecret } from "../../authority/authenticate.ts";
+import type { DaemonCaller } from "../attempts.ts";
+import { hashSecret } from "../../authority/identify.ts";
 import type { Input } from "../../rpc/contract/methods.ts";
 import type { Handlers } from "../../rpc/server.ts";
 import { incarnation } from "../../store/edges.ts";
@@ -20,13 +20,13 @@ interface Identified {
 
 export function hookHandlers(
   repoOf: (repoId: string) => RepoRuntime | undefined,
-): Pick<Handlers<Caller>, HookMethod> {
+): Pick<Handlers<DaemonCaller>, HookMethod> {
   const identify = (
-    caller: Caller,
+    caller: DaemonCaller,
     input: Pick<Input<"Hold">, "incarnation" | "secret">,
   ): Identified => {
-    const repo = caller.kind === "thread" ? repoOf(caller.repoId) : undefined;
-    if (caller.kind !== "thread" || repo === undefined) {
+    const repo = caller.kind === "ThreadScoped" ? repoOf(caller.repoId) : undefined;
+    if (caller.kind !== "ThreadScoped" || repo === undefined) {
       throw fail("approval", "hook-not-identified", "this hook call carries no thread credential");
     }
     const row = incarnation(repo.db, input.incarnation);
@@ -54,7 +54,9 @@ export function hookHandlers(
   return {
     async PreToolUseDecision(input, context) {
       const who = identify(context.caller, input);
-      return who.repo.cascade.preToolUse(who.caller, input.event);
+      const answer = await who.repo.cascade.preToolUse(who.caller, input.event);
+      context.notes.detail["decision"] = answer.decision;
+      return answer;
     },
     async Hold(input, context) {
       const who = identify(context.caller, input);

@@ -1,5 +1,5 @@
 /** The agent pane's inert wrapper: it waits for a launch and reports what became of it. */
-import type { Caller } from "../../authority/authenticate.ts";
+import type { DaemonCaller } from "../attempts.ts";
 import { fail } from "../../core/errors.ts";
 import type { Handlers } from "../../rpc/server.ts";
 import { sessionById } from "../../store/sessions.ts";
@@ -10,7 +10,7 @@ type LaunchMethod = "AwaitLaunchGate" | "ReportHarnessStarted" | "ReportHarnessE
 /** A wrapper asks again at once, so a longer wait would only make a stopping daemon slower. */
 const MAX_WAIT_MS = 60_000;
 
-export function launchHandlers(daemon: Daemon): Pick<Handlers<Caller>, LaunchMethod> {
+export function launchHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, LaunchMethod> {
   return {
     async AwaitLaunchGate(input, context) {
       const repo = repoById(daemon, input.repoId);

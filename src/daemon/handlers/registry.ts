@@ -1,23 +1,28 @@
 /** The registry of repositories. */
-import type { Caller } from "../../authority/authenticate.ts";
-import { KikiError } from "../../core/errors.ts";
+import type { DaemonCaller } from "../attempts.ts";
+import { requireGrant } from "../../authority/enforcer.ts";
 import { SerialQueues } from "../../core/serial-queue.ts";
-import type { Output } from "../../rpc/contract/methods.ts";
+import type { Input, Output } from "../../rpc/contract/methods.ts";
 import type { Handlers } from "../../rpc/server.ts";
-import { write } from "../../store/db.ts";
-import { insertRepo, listRepos, repoByPath } from "../../store/repos.ts";
+import { listRepos, repoByPath } from "../../store/repos.ts";
+import { carryOut } from "../approved.ts";
+import { locate, planRegister, registered } from "../register.ts";
 import { openRepo, startRepo } from "../repos.ts";
 import type { Daemon } from "../runtime.ts";
+import { planUnregister } from "../unregister.ts";
 import { repoSummary } from "../views.ts";
-import { notJj, resolveContext } from "./resolve.ts";
+import { resolveContext } from "./resolve.ts";
 
-type RegistryMethod = "RegisterRepo" | "ListRepos" | "ResolveContext";
+type RegistryMethod = "RegisterRepo" | "UnregisterRepo" | "ListRepos" | "ResolveContext";
 
-export function registryHandlers(daemon: Daemon): Pick<Handlers<Caller>, RegistryMethod> {
+export function registryHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, RegistryMethod> {
   const queue = new SerialQueues();
   return {
     // One after another: two commands in one new repository register it once.
-    RegisterRepo: ({ folder }) => queue.run("register", () => register(daemon, folder)),
+    RegisterRepo: (input, { caller }) =>
+      queue.run("registry", () => register(daemon, input, caller)),
+    UnregisterRepo: (input, { caller }) =>
+      queue.run("registry", () => unregister(daemon, input, caller)),
     ListRepos: () => ({ repos: listRepos(daemon.userDb).map((row) => repoSummary(daemon, row)) }),
     async ResolveContext(seen) {
       const { thread, repoId, by, passed } = await resolveContext(daemon, seen);
@@ -36,31 +41,36 @@ export function registryHandlers(daemon: Daemon): Pick<Handlers<Caller>, Registr
 }
 
 /** Registered already: changes nothing, except that a repository that could not be opened is tried again. */
-async function register(daemon: Daemon, folder: string): Promise<Output<"RegisterRepo">> {
-  const location = await daemon.world.jj.locate(folder);
-  if (location === null) throw notJj(folder);
+async function register(
+  daemon: Daemon,
+  { folder }: Input<"RegisterRepo">,
+  caller: DaemonCaller,
+): Promise<Output<"RegisterRepo">> {
+  const location = await locate(daemon, folder);
   const known = repoByPath(daemon.userDb, location.repoDir);
   if (known !== null) {
     const broken = daemon.broken.has(known.repoId);
     if (broken && (await openRepo(daemon, known)) !== null) startRepo(daemon, known.repoId);
     return { repo: repoSummary(daemon, known), created: false };
   }
-  const { clock, ids } = daemon.world;
-  const row = {
-    repoId: ids.uuid(),
-    canonicalPath: location.repoDir,
-    repoRoot: location.repoRoot,
-    colocated: location.colocated,
-    registeredAt: clock.now(),
-  };
-  const opened = await openRepo(daemon, row);
-  if (opened === null) {
-    const error = daemon.broken.get(row.repoId)?.error;
-    daemon.broken.delete(row.repoId);
-    throw error ?? new KikiError({ kind: "failed", code: "repo-unavailable", message: folder });
-  }
-  write(daemon.userDb, () => insertRepo(daemon.userDb, row));
-  startRepo(daemon, row.repoId);
-  daemon.log.info(`registered ${row.repoRoot} as ${row.repoId}`);
+  const grant = requireGrant(caller, "RegisterRepo");
+  const { digest } = await planRegister(daemon, folder);
+  const { row } = await carryOut(daemon, "RegisterRepo", { grant, digest });
+  await registered(daemon, row);
   return { repo: repoSummary(daemon, row), created: true };
+}
+
+async function unregister(
+  daemon: Daemon,
+  { repo, keepState }: Input<"UnregisterRepo">,
+  caller: DaemonCaller,
+): Promise<Output<"UnregisterRepo">> {
+  const grant = requireGrant(caller, "UnregisterRepo");
+  const digest =
+    grant.begun === null
+      ? (await planUnregister(daemon, { repo, keepState })).digest
+      : grant.digest;
+  const { row, outcome } = await carryOut(daemon, "UnregisterRepo", { grant, digest });
+  daemon.log.info(`unregistered ${row.repoRoot} (${row.repoId})`);
+  return outcome as Output<"UnregisterRepo">;
 }

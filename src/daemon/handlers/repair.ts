@@ -1,7 +1,7 @@
 /** `kk repair`: diagnosing, the plan behind an id, and carrying it out. */
-import type { Caller } from "../../authority/authenticate.ts";
+import type { DaemonCaller } from "../attempts.ts";
+import { requireGrant } from "../../authority/enforcer.ts";
 import { fail } from "../../core/errors.ts";
-import type { Input, Output } from "../../rpc/contract/methods.ts";
 import type { Diagnosis } from "../../rpc/contract/types.ts";
 import type { Handlers } from "../../rpc/server.ts";
 import { allThreads, type ThreadRow } from "../../store/threads.ts";
@@ -12,12 +12,11 @@ import { resolveRepo, resolveThreadRef } from "./resolve.ts";
 import { issuesOf } from "./issues.ts";
 
 type RepairMethod = "DiagnoseRepair" | "ApplyRepair";
-type RepairArgs = Extract<Input<"BeginApproval">, { method: "ApplyRepair" }>["args"];
 
 /** States that only a person's decision leads out of. */
 const FAILED = new Set(["CreateFailed", "CloseFailed", "DestroyFailed", "ProjectionDiverged"]);
 
-export function repairHandlers(daemon: Daemon): Pick<Handlers<Caller>, RepairMethod> {
+export function repairHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, RepairMethod> {
   return {
     async DiagnoseRepair({ repo: ref, thread }) {
       if (thread !== null) {
@@ -31,11 +30,12 @@ export function repairHandlers(daemon: Daemon): Pick<Handlers<Caller>, RepairMet
       for (const row of threads) diagnoses.push(await diagnose(daemon, repo, row));
       return { diagnoses };
     },
-    async ApplyRepair({ digest, ...args }) {
+    async ApplyRepair(args, { caller }) {
       const { repo, thread } = await resolveThreadRef(daemon, args);
       const { threadId, name } = thread;
       const answer = { repoId: repo.repoId, threadId, name };
-      const begun = repo.repairs.begun(threadId, args.planId);
+      const grant = requireGrant(caller, "ApplyRepair");
+      const { begun, digest } = grant;
       if (begun !== null) return { ...answer, operationId: begun };
       const plan = await repo.repairs.plan(threadId, args.planId, args);
       if (plan.digest !== digest) {
@@ -46,19 +46,10 @@ export function repairHandlers(daemon: Daemon): Pick<Handlers<Caller>, RepairMet
           "run kk repair again and look at the new plan",
         );
       }
-      return { ...answer, operationId: await plan.begin() };
+      const operationId = await plan.begin((id) => grant.claim(id, { digest, lifecycle: true }));
+      return { ...answer, operationId };
     },
   };
-}
-
-/** The non-mutating preflight of `ApplyRepair`. */
-export async function planRepair(
-  daemon: Daemon,
-  args: RepairArgs,
-): Promise<Output<"BeginApproval">> {
-  const { repo, thread } = await resolveThreadRef(daemon, args);
-  const { text, digest } = await repo.repairs.plan(thread.threadId, args.planId, args);
-  return { method: "ApplyRepair", text, digest };
 }
 
 async function diagnose(daemon: Daemon, repo: RepoRuntime, thread: ThreadRow): Promise<Diagnosis> {

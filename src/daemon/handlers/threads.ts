@@ -1,20 +1,20 @@
 /** Threads: planning and creating them, and everything a person may read of them. */
-import type { Caller } from "../../authority/authenticate.ts";
+import type { DaemonCaller } from "../attempts.ts";
+import { requireGrant } from "../../authority/enforcer.ts";
 import { errorLine, fail, type KikiError } from "../../core/errors.ts";
 import type { Input, Output } from "../../rpc/contract/methods.ts";
 import type { ThreadSummary } from "../../rpc/contract/types.ts";
 import type { Handlers, RpcContext } from "../../rpc/server.ts";
 import { latestOperation, operationById } from "../../store/lifecycle-ops.ts";
 import { threadById } from "../../store/threads.ts";
+import { configured } from "../configured.ts";
 import { Descriptions } from "../descriptions.ts";
 import { repoById, type Daemon, type RepoRuntime } from "../runtime.ts";
 import { attentionOf, operationFrom, stateOf, summariesOf, summaryOf } from "../views.ts";
 import { issuesOf, sessionAlive } from "./issues.ts";
-import { planRepair } from "./repair.ts";
 import { openRepos, resolveRepo, resolveThreadRef } from "./resolve.ts";
 
 type ThreadMethod =
-  | "BeginApproval"
   | "NewThread"
   | "RepoThreadSummaries"
   | "GetThreadState"
@@ -25,26 +25,19 @@ type ThreadMethod =
 /** A read waits this long for jj's newest operations before it answers with what is known. */
 const MAX_CATCH_UP_MS = 1_500;
 
-export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMethod> {
+export function threadHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, ThreadMethod> {
   const descriptions = new Descriptions();
   return {
-    async BeginApproval(request) {
-      if (request.method === "ApplyRepair") return planRepair(daemon, request.args);
-      const { args, clientPid } = request;
-      const { repo: ref, ...input } = args;
-      const repo = await resolveRepo(daemon, ref).catch(async (error: unknown) => {
-        // An old jj is the more fundamental trouble, and registering would not help against it.
-        await daemon.world.jj.checkVersions();
-        throw error;
-      });
-      const asked = withConfigured(daemon, repo, input);
-      const { method, text, digest } = await repo.creation.plan(asked, clientPid);
-      return { method, text, digest };
-    },
-    async NewThread(args) {
+    async NewThread(args, { caller }) {
       const { repo: ref, ...input } = args;
       const repo = await resolveRepo(daemon, ref);
-      return repo.creation.create(withConfigured(daemon, repo, input));
+      const grant = requireGrant(caller, "NewThread");
+      const { begun, digest } = grant;
+      if (begun !== null) return begunThread(repo, begun);
+      const asked = { ...configured(daemon, repo, input), digest };
+      return repo.creation.create(asked, (operationId) =>
+        grant.claim(operationId, { digest, lifecycle: true }),
+      );
     },
     async RepoThreadSummaries({ repo: ref, closed }) {
       const repos = ref === null ? openRepos(daemon) : [await resolveRepo(daemon, ref)];
@@ -73,23 +66,18 @@ export function threadHandlers(daemon: Daemon): Pick<Handlers<Caller>, ThreadMet
   };
 }
 
-/** What nobody chose is what is configured; the arguments of a harness are replaced, never added to. */
-function withConfigured<T extends Pick<Input<"NewThread">, "harness" | "harnessArgs">>(
-  { world }: Daemon,
-  repo: RepoRuntime,
-  input: T,
-): T {
-  const { config } = world;
-  const harness = input.harness ?? config.at({ repo: repo.row }).value("agent.default_harness");
-  if (input.harnessArgs.length > 0) return { ...input, harness };
-  return { ...input, harness, harnessArgs: config.harnessArgs(repo.row, harness) };
+/** What an approval has begun already: its answer was lost with a daemon. */
+function begunThread(repo: RepoRuntime, operationId: string): Output<"NewThread"> {
+  const { threadId } = operationById(repo.db, operationId)!;
+  const { name } = threadById(repo.db, threadId)!;
+  return { repoId: repo.repoId, threadId, name, operationId };
 }
 
 /** Answers when the operation is not as `seen` any more, has ended, or the wait is over. */
 async function followOperation(
   daemon: Daemon,
   input: Input<"GetLifecycleOperation">,
-  context: RpcContext<Caller>,
+  context: RpcContext<DaemonCaller>,
 ): Promise<Output<"GetLifecycleOperation">> {
   const repo = repoById(daemon, input.repoId);
   const { clock } = daemon.world;

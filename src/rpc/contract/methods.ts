@@ -3,14 +3,34 @@
  * `POST /v1/<Method>`, JSON body, `Authorization: Kiki <credential>`.
  */
 import { z } from "zod";
+import { APPROVAL_METHODS } from "./approvals.ts";
+import {
+  approval,
+  zApplyRepair,
+  zDiagnoseRepair,
+  zGetAuditLog,
+  zGetThreadAudit,
+  zNewThread,
+  zRegisterRepo,
+  zUnregisterRepo,
+} from "./inputs.ts";
+import {
+  consequential,
+  free,
+  MAX_HOOK_BODY_BYTES,
+  method,
+  ofThread,
+  open,
+  ownThread,
+} from "./method.ts";
 import {
   zAttention,
+  zAuditRow,
   zConfigProblem,
   zConfigSetting,
   zContext,
   zDiagnosis,
   zDoctorLine,
-  zPlan,
   zRepoRef,
   zRepoSummary,
   zStep,
@@ -18,61 +38,6 @@ import {
   zThreadState,
   zThreadSummary,
 } from "./types.ts";
-
-/**
- * Who may call: `none` answers anybody who reaches the socket; `registration` any kiki credential of this user;
- * `own-thread` only the credential of the thread the incarnation in the body belongs to.
- */
-export type Capability = "none" | "registration" | "own-thread";
-
-export interface MethodSpec {
-  doc: string;
-  capability: Capability;
-  input: z.ZodType;
-  output: z.ZodType;
-  /** Body limit in bytes. */
-  maxBody: number;
-}
-
-export const MAX_BODY_BYTES = 1024 * 1024;
-export const MAX_HOOK_BODY_BYTES = 64 * 1024 * 1024;
-
-/** Fields `kk new` sends; a plan is made from them, and the same fields come back with its digest. */
-export const zNewThread = z.object({
-  repo: zRepoRef,
-  name: z.string().nullable(),
-  prompt: z.string().nullable(),
-  follows: z.string().nullable(),
-  noFollow: z.boolean(),
-  base: z.string().nullable(),
-  harness: z.string().nullable(),
-  harnessArgs: z.array(z.string()),
-  /** Absolute path the client found for the harness; null when it is not on the person's PATH. */
-  harnessExecutable: z.string().nullable(),
-  /** Thread of the client's context (KIKI_THREAD_ID, tmux session, cwd), which the new one follows by default. */
-  contextThread: z.string().nullable(),
-  /** Workspace folder the command was given in. */
-  folder: z.string(),
-  tmuxSocket: z.string().nullable(),
-  columns: z.number().int().min(20).max(2000),
-  rows: z.number().int().min(5).max(1000),
-  shell: z.string(),
-  /** Allow-listed environment for the agent and the shell pane. */
-  env: z.record(z.string(), z.string()),
-});
-export type NewThreadInput = z.infer<typeof zNewThread>;
-
-/** Fields `kk repair --apply` sends: the choice, and what only this terminal knows for a repair that starts an agent. */
-export const zApplyRepair = z.object({
-  repo: zRepoRef,
-  thread: z.string().min(1),
-  planId: z.string().min(1),
-  harnessExecutable: z.string().nullable(),
-  env: z.record(z.string(), z.string()),
-});
-
-/** Process that shows the plan: what the plan reserves is reserved while it lives. */
-const clientPid = z.number().int().positive().optional();
 
 /** Who a hook speaks for: the incarnation, proved by its secret, on top of the thread credential. */
 const hookCaller = { incarnation: z.string(), secret: z.string() };
@@ -93,21 +58,11 @@ const decision = z.discriminatedUnion("decision", [
 ]);
 export type HookDecision = z.infer<typeof decision>;
 
-function method<I extends z.ZodType, O extends z.ZodType>(spec: {
-  doc: string;
-  capability: Capability;
-  input: I;
-  output: O;
-  maxBody?: number;
-}): { doc: string; capability: Capability; input: I; output: O; maxBody: number } {
-  return { maxBody: MAX_BODY_BYTES, ...spec };
-}
-
 export const METHODS = {
   // ---- daemon ----
   DaemonStatus: method({
     doc: "Version, process and socket of the running daemon. Always answered, to any client version.",
-    capability: "none",
+    access: open(),
     input: z.object({}),
     output: z.object({
       version: z.string(),
@@ -124,33 +79,39 @@ export const METHODS = {
   }),
   DaemonShutdown: method({
     doc: "Drain running work (bounded) and exit. Always answered, to any client version.",
-    capability: "none",
+    access: open(["reason", "pid"]),
     /** With `pid`, only the daemon of that process id stops: two clients replacing one daemon replace it once. */
     input: z.object({ reason: z.string(), pid: z.number().int().optional() }),
     output: z.object({ pid: z.number().int(), stopping: z.boolean() }),
   }),
   Doctor: method({
     doc: "Checks of the daemon's side: tool versions as the daemon sees them, watchers, sockets.",
-    capability: "registration",
+    access: free("none", { sink: "user" }),
     input: z.object({}),
     output: z.object({ lines: z.array(zDoctorLine) }),
   }),
   // ---- registry ----
   RegisterRepo: method({
     doc: "Register the jj repository at a folder; idempotent.",
-    capability: "registration",
-    input: z.object({ folder: z.string() }),
+    access: consequential("folder", { sink: "user", audit: ["folder"] }),
+    input: zRegisterRepo.extend(approval),
     output: z.object({ repo: zRepoSummary, created: z.boolean() }),
+  }),
+  UnregisterRepo: method({
+    doc: "Forget a repository: kiki's own record of it, and its state unless that is kept. The repository stays as it is.",
+    access: consequential("repo", { sink: "user", audit: ["keepState"] }),
+    input: zUnregisterRepo.extend(approval),
+    output: z.object({ repoId: z.string(), path: z.string(), keptState: z.string().nullable() }),
   }),
   ListRepos: method({
     doc: "All registered repositories.",
-    capability: "registration",
+    access: free("none", { sink: "user" }),
     input: z.object({}),
     output: z.object({ repos: z.array(zRepoSummary) }),
   }),
   ResolveContext: method({
     doc: "What a command is about: named target → KIKI_THREAD_ID → tmux session → folder; a closed thread only by name.",
-    capability: "registration",
+    access: free("folder"),
     /** Thread ids as the caller's environment and tmux session have them, true or not; `folder` absolute. */
     input: z.object({
       target: z.string().min(1).nullable(),
@@ -164,7 +125,7 @@ export const METHODS = {
     doc:
       "Configuration as it counts for a thread, a repository, or the user alone: each value with the layer it comes from. " +
       "`key` narrows to one key or table; `env` holds the caller's KIKI_ variables, which count for what commands read.",
-    capability: "registration",
+    access: free("thread", { threads: "own", audit: ["key"] }),
     input: z.object({
       repo: zRepoRef.nullable(),
       thread: z.string().min(1).nullable(),
@@ -181,19 +142,11 @@ export const METHODS = {
     }),
   }),
   // ---- approval and lifecycle ----
-  BeginApproval: method({
-    doc: "Non-mutating preflight of a consequential method; returns the exact plan a person confirms.",
-    capability: "registration",
-    input: z.discriminatedUnion("method", [
-      z.object({ method: z.literal("NewThread"), args: zNewThread, clientPid }),
-      z.object({ method: z.literal("ApplyRepair"), args: zApplyRepair, clientPid }),
-    ]),
-    output: zPlan,
-  }),
+  ...APPROVAL_METHODS,
   NewThread: method({
     doc: "Create a thread exactly as planned. Refused (`plan-changed`) when the digest no longer fits.",
-    capability: "registration",
-    input: zNewThread.extend({ digest: z.string() }),
+    access: consequential("repo", { audit: ["name", "harness", "follows"] }),
+    input: zNewThread.extend(approval),
     output: z.object({
       repoId: z.string(),
       threadId: z.string(),
@@ -203,14 +156,14 @@ export const METHODS = {
   }),
   DiagnoseRepair: method({
     doc: "What is wrong with a thread, or with every thread of a repository, and the repairs there are. Reads only.",
-    capability: "registration",
-    input: z.object({ repo: zRepoRef, thread: z.string().min(1).nullable() }),
+    access: ofThread(),
+    input: zDiagnoseRepair.extend(approval),
     output: z.object({ diagnoses: z.array(zDiagnosis) }),
   }),
   ApplyRepair: method({
     doc: "Carry out one repair exactly as planned. Refused (`plan-changed`, `repair-stale`) when it no longer fits.",
-    capability: "registration",
-    input: zApplyRepair.extend({ digest: z.string() }),
+    access: consequential("thread", { audit: ["planId"] }),
+    input: zApplyRepair.extend(approval),
     output: z.object({
       repoId: z.string(),
       threadId: z.string(),
@@ -221,19 +174,19 @@ export const METHODS = {
   // ---- reads ----
   RepoThreadSummaries: method({
     doc: "Summary of the threads of one repository, or of all; `closed` adds closed threads.",
-    capability: "registration",
+    access: free("repo"),
     input: z.object({ repo: zRepoRef.nullable(), closed: z.boolean() }),
     output: z.object({ threads: z.array(zThreadSummary) }),
   }),
   GetThreadState: method({
     doc: "Everything about one thread.",
-    capability: "registration",
-    input: zThreadRef,
+    access: ofThread(),
+    input: zThreadRef.extend(approval),
     output: zThreadState,
   }),
   GetLifecycleOperation: method({
     doc: "Progress of a lifecycle operation; answers when it differs from `seen` (states joined) or after `waitMs`.",
-    capability: "registration",
+    access: free("operation", { threads: "own", audit: ["operationId"] }),
     input: z.object({
       repoId: z.string(),
       operationId: z.string(),
@@ -254,13 +207,13 @@ export const METHODS = {
   }),
   GetStatusBody: method({
     doc: "Literal `jj st` of a thread's workspace, read without starting a cascade.",
-    capability: "registration",
-    input: zThreadRef,
+    access: ofThread(),
+    input: zThreadRef.extend(approval),
     output: z.object({ text: z.string() }),
   }),
   EnsurePanes: method({
     doc: "Refresh the thread's tmux projection before switching to it.",
-    capability: "registration",
+    access: free("thread"),
     input: zThreadRef,
     output: z.object({
       attach: z.array(z.string()),
@@ -268,10 +221,27 @@ export const METHODS = {
       summary: zThreadSummary,
     }),
   }),
+  GetThreadAudit: method({
+    doc: "Requests about one thread, redacted for the thread itself.",
+    access: free("thread", { threads: "own", approval: "not-own" }),
+    input: zGetThreadAudit.extend(approval),
+    output: z.object({ rows: z.array(zAuditRow), more: z.boolean() }),
+  }),
+  GetAuditLog: method({
+    doc: "Every request there was, with everything recorded about it; `more` when older ones were left out.",
+    access: free("repo", { approval: "always", audit: ["scope", "since", "method", "outcome"] }),
+    input: zGetAuditLog.extend(approval),
+    output: z.object({
+      rows: z.array(zAuditRow),
+      more: z.boolean(),
+      /** Repositories whose log is missing from `all`, because they cannot be opened now. */
+      unread: z.array(z.object({ repoId: z.string(), path: z.string(), reason: z.string() })),
+    }),
+  }),
   // ---- pane wrapper ----
   AwaitLaunchGate: method({
     doc: "Held until the thread's next launch gate is activated; one-use. Called by the agent pane's inert wrapper.",
-    capability: "own-thread",
+    access: ownThread("ids", ["paneId"]),
     input: z.object({
       repoId: z.string(),
       threadId: z.string(),
@@ -291,7 +261,7 @@ export const METHODS = {
   }),
   ReportHarnessStarted: method({
     doc: "The wrapper spawned the harness; makes `exec'd` durable.",
-    capability: "own-thread",
+    access: ownThread("ids", ["incarnation", "pid"]),
     input: z.object({
       repoId: z.string(),
       threadId: z.string(),
@@ -303,7 +273,7 @@ export const METHODS = {
   }),
   ReportHarnessExited: method({
     doc: "The harness process ended; retires the incarnation.",
-    capability: "own-thread",
+    access: ownThread("ids", ["incarnation", "exitCode", "signal"]),
     input: z.object({
       repoId: z.string(),
       threadId: z.string(),
@@ -316,20 +286,20 @@ export const METHODS = {
   // ---- hook ----
   PreToolUseDecision: method({
     doc: "May this tool run? `pass`, `deny` with the bytes to print, or `hold`: confirm with Hold and wait.",
-    capability: "own-thread",
+    access: ownThread("caller", ["incarnation"]),
     input: z.object({ ...hookCaller, event: rawEvent }),
     output: decision,
     maxBody: MAX_HOOK_BODY_BYTES,
   }),
   Hold: method({
     doc: "Confirms a hold and waits for its end. The hook allows only on an explicit `pass`.",
-    capability: "own-thread",
+    access: ownThread("caller", ["incarnation"]),
     input: z.object({ ...hookCaller, token: z.string() }),
     output: decision,
   }),
   MarkDelivered: method({
     doc: "The hook has written the payload to its stdout. Never evidence of acknowledgement.",
-    capability: "own-thread",
+    access: ownThread("caller", ["incarnation", "intentId", "turn", "batch"]),
     input: z.object({
       ...hookCaller,
       intentId: z.string(),
@@ -340,7 +310,7 @@ export const METHODS = {
   }),
   ReportEvent: method({
     doc: "Any other hook event, raw. Never blocks the agent.",
-    capability: "own-thread",
+    access: ownThread("caller", ["incarnation"]),
     input: z.object({ ...hookCaller, event: rawEvent }),
     output: z.object({}),
     maxBody: MAX_HOOK_BODY_BYTES,

@@ -6,6 +6,7 @@ import {
   PROJECTION_ISSUES,
   STEP_STATES,
 } from "../../core/lifecycle.ts";
+import { CREDENTIAL_KINDS } from "../../core/access.ts";
 import { LAYERS } from "../../core/config/spec.ts";
 import { CONTEXT_SOURCES } from "../../core/context.ts";
 import { CASCADE_STATUSES, INTENT_KINDS, INTENT_STATES } from "../../core/intent.ts";
@@ -172,8 +173,42 @@ export const zPlan = z.object({
   text: z.string(),
   /** Hex SHA-256 over method, canonical arguments, observed state and text. */
   digest: z.string(),
+  /** null: nobody can confirm it where it was asked for. */
+  challenge: z
+    .object({
+      challengeId: z.uuid(),
+      /** Whose database has it; null: the user's. */
+      repoId: z.string().nullable(),
+      nonce: z.string(),
+      expiresAt: zTime,
+      /** What is left of its life, in milliseconds: a wall clock that jumps changes nothing about it. */
+      expiresInMs: z.number().int(),
+    })
+    .nullable(),
+  refusal: z
+    .object({ code: z.string(), message: z.string(), hint: z.string().nullable() })
+    .nullable(),
 });
 export type Plan = z.infer<typeof zPlan>;
+
+/** One request. What the caller of the moment may not see is null. */
+export const zAuditRow = z.object({
+  at: zTime,
+  /** null: the user's log. */
+  repoId: z.string().nullable(),
+  method: z.string(),
+  threadId: z.string().nullable(),
+  target: z.string().nullable(),
+  callerKind: z.enum(CREDENTIAL_KINDS).nullable(),
+  credentialId: z.string().nullable(),
+  /** Of a caller nobody knows: never anything of a credential. */
+  fingerprint: z.string().nullable(),
+  approval: z.string().nullable(),
+  outcome: z.enum(["accepted", "rejected"]),
+  errorCode: z.string().nullable(),
+  detail: z.record(z.string(), z.unknown()),
+});
+export type AuditRow = z.infer<typeof zAuditRow>;
 
 /** One line of a diagnosis; `ok` null: nobody could tell, or nothing is demanded. */
 export const zRepairFact = z.object({

@@ -106,8 +106,7 @@ async function setUp(dir: string, kiki: string): Promise<Stage> {
     },
   });
   Object.assign(world.env, home.env);
-  const init = await world.kk(["init"]);
-  if (init.code !== 0) throw new Error(`kk init: exit ${init.code}\n${init.stderr}`);
+  await world.register();
   return { world, home, model, cues, parent, child };
 }
 

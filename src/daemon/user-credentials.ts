@@ -1,5 +1,5 @@
-/** The registration credential: a file clients read, and its hash in the user database. */
-import { hashSecret } from "../authority/authenticate.ts";
+/** Registration and admin credential: a file clients read, and its hash in the user database. */
+import { hashSecret } from "../authority/identify.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Ids } from "../ports/ids.ts";
 import type { Log } from "../ports/log.ts";
@@ -16,14 +16,15 @@ const FILE_MODE = 0o600;
 
 /**
  * Makes file and database agree. A missing, garbled or foreign file is replaced by a new secret, and every earlier
- * registration credential is revoked: which of the two was wrong cannot be known.
+ * credential of its kind is revoked: which of the two was wrong cannot be known.
  */
-export function ensureRegistrationCredential(
+export function ensureUserCredential(
   deps: { userDb: Db; files: DaemonFiles; ids: Ids; clock: Clock; log: Log },
+  kind: "RegistrationScoped" | "Admin",
   file: string,
 ): void {
   const { userDb, files, ids, clock } = deps;
-  const live = liveUserCredentials(userDb).filter((row) => row.kind === "RegistrationScoped");
+  const live = liveUserCredentials(userDb).filter((row) => row.kind === kind);
   const secret = files.readText(file)?.trim() ?? "";
   const known = live.find((row) => row.secretSha256 === hashSecret(secret));
   if (known !== undefined && live.length === 1) {
@@ -31,8 +32,7 @@ export function ensureRegistrationCredential(
     files.writeDurable(file, `${secret}\n`, FILE_MODE);
     return;
   }
-  if (live.length > 0)
-    deps.log.warn("registration credential replaced: file and database differed");
+  if (live.length > 0) deps.log.warn(`${kind} credential replaced: file and database differed`);
   const fresh = ids.secret(SECRET_BYTES);
   // The file first: a crash in between leaves a disagreement, which the next start mends.
   files.writeDurable(file, `${fresh}\n`, FILE_MODE);
@@ -41,7 +41,7 @@ export function ensureRegistrationCredential(
     for (const row of live) revokeUserCredential(userDb, row.credentialId, now);
     insertUserCredential(userDb, {
       credentialId: ids.uuid(),
-      kind: "RegistrationScoped",
+      kind,
       secretSha256: hashSecret(fresh),
       now,
     });

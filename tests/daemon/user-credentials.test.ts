@@ -1,9 +1,10 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { hashSecret } from "../../src/authority/authenticate.ts";
-import * as files from "../../src/backends/files.ts";
-import { ensureRegistrationCredential } from "../../src/daemon/registration.ts";
+import { hashSecret } from "../../src/authority/identify.ts";
+import * as disk from "../../src/backends/files.ts";
+import { removeTree } from "../../src/backends/folders.ts";
+import { ensureUserCredential } from "../../src/daemon/user-credentials.ts";
 import { liveUserCredentials } from "../../src/store/credentials.ts";
 import type { Db } from "../../src/store/db.ts";
 import { openUserDb } from "../../src/store/open.ts";
@@ -21,6 +22,7 @@ const log = {
 const open: Db[] = [];
 let userDb: Db;
 let file: string;
+const files = { ...disk, removeTree };
 
 beforeEach(() => {
   const dir = tempDir("registration");
@@ -35,7 +37,11 @@ afterAll(() => {
 });
 
 function ensure(): string {
-  ensureRegistrationCredential({ userDb, files, ids, clock: new FakeClock(), log }, file);
+  ensureUserCredential(
+    { userDb, files, ids, clock: new FakeClock(), log },
+    "RegistrationScoped",
+    file,
+  );
   return readFileSync(file, "utf8");
 }
 

@@ -1,0 +1,78 @@
+/** Journal of approved operations that no saga carries out: `approved_operation_steps`. */
+import type { StepState } from "../core/lifecycle.ts";
+import type { ApprovalStore } from "./approvals.ts";
+
+export interface ApprovedStepRow {
+  ordinal: number;
+  name: string;
+  state: StepState;
+  attempts: number;
+  /** As it was begun; null before that. */
+  identity: unknown;
+}
+
+type Raw = Omit<ApprovedStepRow, "identity"> & { identityJson: string | null };
+
+/** All `Pending`, ordinals from 1. */
+export function insertApprovedSteps(
+  at: ApprovalStore,
+  operationId: string,
+  names: readonly string[],
+): void {
+  const insert = at.db.query(
+    `INSERT INTO ${at.prefix}approved_operation_steps (operation_id, ordinal, name, state)
+     VALUES ($operationId, $ordinal, $name, 'Pending')`,
+  );
+  for (const [index, name] of names.entries()) {
+    insert.run({ operationId, ordinal: index + 1, name });
+  }
+}
+
+export function approvedSteps(at: ApprovalStore, operationId: string): ApprovedStepRow[] {
+  return at.db
+    .query<Raw, { operationId: string }>(
+      `SELECT ordinal, name, state, attempts, identity_json AS identityJson
+       FROM ${at.prefix}approved_operation_steps WHERE operation_id = $operationId ORDER BY ordinal`,
+    )
+    .all({ operationId })
+    .map(({ identityJson, ...row }) => ({
+      ...row,
+      identity: identityJson === null ? null : (JSON.parse(identityJson) as unknown),
+    }));
+}
+
+/** Pending → Started, or once more after a crash; counted before the effect. */
+export function startApprovedStep(
+  at: ApprovalStore,
+  operationId: string,
+  ordinal: number,
+  identity: unknown,
+): void {
+  at.db
+    .query(
+      `UPDATE ${at.prefix}approved_operation_steps SET state = 'Started', attempts = attempts + 1,
+         identity_json = coalesce(identity_json, $identity)
+       WHERE operation_id = $operationId AND ordinal = $ordinal`,
+    )
+    .run({ operationId, ordinal, identity: JSON.stringify(identity) });
+}
+
+export function endApprovedStep(
+  at: ApprovalStore,
+  operationId: string,
+  ordinal: number,
+  end: { state: "Completed"; result: unknown } | { state: "Failed"; error: string },
+): void {
+  at.db
+    .query(
+      `UPDATE ${at.prefix}approved_operation_steps SET state = $state, result_json = $result, error = $error
+       WHERE operation_id = $operationId AND ordinal = $ordinal`,
+    )
+    .run({
+      operationId,
+      ordinal,
+      state: end.state,
+      result: end.state === "Completed" ? JSON.stringify(end.result) : null,
+      error: end.state === "Failed" ? end.error : null,
+    });
+}
