@@ -60,6 +60,13 @@ export type ApprovedEnd = Pick<ApprovedOperation, "state" | "error"> & {
   thrown: Error | null;
 };
 
+/** Inside the transaction that claims the approval: from then on it is known what is to be done, and to what. */
+export function beginApproved(at: ApprovalStore, operationId: string, work: ApprovedWork): void {
+  moveApprovedOperation(at, operationId, { state: "Running" });
+  const names = work.steps.map((step) => step.name);
+  insertApprovedSteps(at, operationId, names, work.identity);
+}
+
 /** Until its end, or until nobody can tell. Throws only what a crash point or the journal itself throws. */
 export async function runApproved(
   deps: ApprovedRunDeps,
@@ -73,11 +80,7 @@ export async function runApproved(
     case "nothing":
       return endOf(deps, operationId);
     case "start":
-      write(at.db, () => {
-        moveApprovedOperation(at, operationId, { state: "Running" });
-        const names = work.steps.map((step) => step.name);
-        insertApprovedSteps(at, operationId, names);
-      });
+      write(at.db, () => beginApproved(at, operationId, work));
       break;
     case "resume":
     case "observe":
@@ -133,7 +136,7 @@ async function runStep(
   }
   if (seen === "not-done") {
     crash("before");
-    write(at.db, () => startApprovedStep(at, operationId, row.ordinal, work.identity));
+    write(at.db, () => startApprovedStep(at, operationId, row.ordinal));
     crash("started");
     try {
       await step.run();

@@ -89,6 +89,22 @@ async function find(
   }
 }
 
+/**
+ * The same request about what it was found to be about, by id: a folder may lead elsewhere by the time it is looked at
+ * again, and what is done then has to be what was allowed.
+ */
+export function pinned<T>(target: Target, input: T, { repoId, threadId, failed }: Subject): T {
+  if (repoId === null || failed !== null) return input;
+  switch (target) {
+    case "repo":
+      return { ...input, repo: { repoId } };
+    case "thread":
+      return { ...input, repo: { repoId }, ...(threadId === null ? {} : { thread: threadId }) };
+    default:
+      return input;
+  }
+}
+
 function about(repoId: string, threadId: string | null): Subject {
   const target = threadId === null ? `repo ${repoId}` : `thread ${threadId}`;
   return { ...NOTHING, repoId, threadId, target };
@@ -103,8 +119,9 @@ async function ofThread(
   daemon: Daemon,
   { repo, thread }: { repo: Ref | null; thread: string | null },
 ): Promise<Subject> {
-  if (repo === null || thread === null) return ofRepo(daemon, repo);
-  const found = await resolveThreadRef(daemon, { repo, thread });
+  if (thread === null) return ofRepo(daemon, repo);
+  // Without a repository a thread is looked for in all of them, by the handler as well.
+  const found = await resolveThreadRef(daemon, { repo: repo ?? {}, thread });
   return about(found.repo.repoId, found.thread.threadId);
 }
 

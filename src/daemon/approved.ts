@@ -1,5 +1,10 @@
 /** Operations of the registry that an approval is spent on: begun by a request, or gone on with at boot. */
-import { runApproved, type ApprovedEnd, type ApprovedWork } from "../authority/approved-run.ts";
+import {
+  beginApproved,
+  runApproved,
+  type ApprovedEnd,
+  type ApprovedWork,
+} from "../authority/approved-run.ts";
 import type { Grant } from "../authority/broker.ts";
 import { fail } from "../core/errors.ts";
 import {
@@ -22,18 +27,52 @@ function storeOf(daemon: Daemon): ApprovalStore {
   return { db: daemon.userDb, prefix: "user_" };
 }
 
-/** Claims and runs it; called again for an operation that has begun, goes on with that one. Throws what went wrong. */
+/** An approval and what it is spent on, exactly as it was planned. */
+export interface Spending {
+  grant: Grant;
+  digest: string;
+  /** What the plan was about. */
+  rowFor(operationId: string): RepoRow;
+  /** Looked at once more together with the claim; throws why it may not be done any more. */
+  check?(): void;
+}
+
+/**
+ * Claims the approval and runs it. What it is about is recorded with the claim, and nothing else of this process has a
+ * turn between the two. Throws what went wrong.
+ */
 export async function carryOut(
   daemon: Daemon,
   method: RegistryMethod,
-  { grant, digest }: { grant: Grant; digest: string },
+  { grant, digest, rowFor, check }: Spending,
+  args: object,
 ): Promise<{ row: RepoRow; outcome: unknown }> {
   const at = storeOf(daemon);
-  const operationId = grant.begun ?? daemon.world.ids.uuid();
-  if (grant.begun === null) {
-    write(at.db, () => grant.claim(operationId, { digest, lifecycle: false }));
-  }
-  const { work, end } = await run(daemon, approvedOperation(at, operationId)!);
+  const operationId = daemon.world.ids.uuid();
+  const work = workOf(daemon, { method, operationId, args }, rowFor(operationId));
+  write(at.db, () => {
+    check?.();
+    grant.claim(operationId, { digest, lifecycle: false });
+    beginApproved(at, operationId, work);
+  });
+  return ended(method, work, await run(daemon, operationId, work));
+}
+
+/** The same call again, whose operation has begun and not ended: goes on with that one. */
+export async function goOn(
+  daemon: Daemon,
+  method: RegistryMethod,
+  operationId: string,
+): Promise<{ row: RepoRow; outcome: unknown }> {
+  const work = begunWork(daemon, approvedOperation(storeOf(daemon), operationId)!);
+  return ended(method, work, await run(daemon, operationId, work));
+}
+
+function ended(
+  method: RegistryMethod,
+  work: Work,
+  end: ApprovedEnd,
+): { row: RepoRow; outcome: unknown } {
   if (end.state === "Completed") return { row: work.row, outcome: end.outcome };
   if (end.thrown !== null) throw end.thrown;
   const code = end.state === "Failed" ? "operation-failed" : "outcome-unknown";
@@ -45,7 +84,8 @@ export async function resumeApprovedOperations(daemon: Daemon): Promise<void> {
   for (const op of openApprovedOperations(storeOf(daemon))) {
     const what = `${op.method} ${op.operationId}`;
     try {
-      const { work, end } = await run(daemon, op);
+      const work = begunWork(daemon, op);
+      const end = await run(daemon, op.operationId, work);
       daemon.log.info(`${what}, left by an earlier daemon: ${end.state}`);
       if (end.state === "Completed" && op.method === "RegisterRepo") {
         await registered(daemon, work.row);
@@ -56,25 +96,33 @@ export async function resumeApprovedOperations(daemon: Daemon): Promise<void> {
   }
 }
 
-async function run(
-  daemon: Daemon,
-  op: ApprovedOperation,
-): Promise<{ work: Work; end: ApprovedEnd }> {
-  const at = storeOf(daemon);
-  const work = await workOf(daemon, op);
+function run(daemon: Daemon, operationId: string, work: Work): Promise<ApprovedEnd> {
   const { log, world } = daemon;
-  const deps = { at, now: daemon.steadyNow, log, crash: world.crash };
-  return { work, end: await runApproved(deps, op.operationId, work) };
+  const deps = { at: storeOf(daemon), now: daemon.steadyNow, log, crash: world.crash };
+  return runApproved(deps, operationId, work);
 }
 
-function workOf(daemon: Daemon, op: ApprovedOperation): Promise<Work> {
+/** Never found out anew: what a folder led to when a person agreed is recorded, what it leads to now is not meant. */
+function begunWork(daemon: Daemon, op: ApprovedOperation): Work {
   const [first] = approvedSteps(storeOf(daemon), op.operationId);
-  const identity = (first?.identity ?? null) as RepoRow | null;
-  const args = JSON.parse(op.args) as unknown;
-  switch (op.method as RegistryMethod) {
+  if (first?.identity == null) throw new Error(`nothing says what ${op.operationId} is about`);
+  const { method, operationId } = op;
+  const args = JSON.parse(op.args) as object;
+  const begun = { method: method as RegistryMethod, operationId, args };
+  return workOf(daemon, begun, first.identity as RepoRow);
+}
+
+function workOf(
+  daemon: Daemon,
+  op: { method: RegistryMethod; operationId: string; args: object },
+  row: RepoRow,
+): Work {
+  switch (op.method) {
     case "RegisterRepo":
-      return registerWork(daemon, op.operationId, { args: args as { folder: string }, identity });
-    case "UnregisterRepo":
-      return unregisterWork(daemon, op.operationId, { args: args as UnregisterArgs, identity });
+      return registerWork(daemon, row);
+    case "UnregisterRepo": {
+      const { keepState } = op.args as UnregisterArgs;
+      return unregisterWork(daemon, op.operationId, { keepState, row });
+    }
   }
 }

@@ -7,7 +7,7 @@ import type { Access } from "../core/access.ts";
 import { METHODS, type MethodName } from "../rpc/contract/methods.ts";
 import type { Attempt } from "../rpc/server.ts";
 import type { ApprovalStore } from "../store/approvals.ts";
-import { subjectOf, type Subject } from "./about.ts";
+import { pinned, subjectOf, type Subject } from "./about.ts";
 import type { Daemon } from "./runtime.ts";
 import { storable } from "./storable.ts";
 
@@ -68,7 +68,12 @@ export function makeAttempts(
               args: storable(input as object, hashSecret),
             }),
         });
-        return { ...caller, subject: subject ?? (await about()) };
+        const known = subject ?? (await about());
+        // An approval is compared with the words of the request, what is done is about what they were found to mean.
+        return {
+          caller: { ...caller, subject: known },
+          input: pinned(access.target, input, known),
+        };
       },
       async record({ input, error, notes }) {
         const seen = subject ?? (await subjectOf(daemon, method, input, who.identity));

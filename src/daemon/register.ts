@@ -14,7 +14,10 @@ import { openRepo, startRepo } from "./repos.ts";
 import type { Daemon } from "./runtime.ts";
 
 /** Throws `not-a-jj-repo`, `already-registered`. Versions of tools are checked when a thread is made, and by `kk doctor`. */
-export async function planRegister(daemon: Daemon, folder: string): Promise<Planned> {
+export async function planRegister(
+  daemon: Daemon,
+  folder: string,
+): Promise<Planned & { rowFor(operationId: string): RepoRow }> {
   const location = await locate(daemon, folder);
   if (repoByPath(daemon.userDb, location.repoDir) !== null) {
     throw fail(
@@ -27,7 +30,18 @@ export async function planRegister(daemon: Daemon, folder: string): Promise<Plan
   const kept = keptStateOf(daemon, location.repoDir);
   const textFor = (columns: number): string => planText(daemon, { location, kept }, columns);
   const text = textFor(FULL_COLUMNS);
-  return { textFor, digest: hashSecret(canonicalJson(["RegisterRepo", location, kept, text])) };
+  return {
+    textFor,
+    digest: hashSecret(canonicalJson(["RegisterRepo", location, kept, text])),
+    rowFor: (operationId) => ({
+      // Known before anything is made: a restart recognises what it had begun.
+      repoId: kept ?? operationId,
+      canonicalPath: location.repoDir,
+      repoRoot: location.repoRoot,
+      colocated: location.colocated,
+      registeredAt: daemon.world.clock.now(),
+    }),
+  };
 }
 
 function planText(
@@ -59,13 +73,8 @@ export async function locate(daemon: Daemon, folder: string): Promise<RepoLocati
   return location;
 }
 
-/** `identity`: the row as an earlier process had begun to register it. */
-export async function registerWork(
-  daemon: Daemon,
-  operationId: string,
-  { args, identity }: { args: { folder: string }; identity: RepoRow | null },
-): Promise<ApprovedWork & { row: RepoRow }> {
-  const row = identity ?? (await newRow(daemon, operationId, args.folder));
+/** `row`: as it was agreed to; an earlier process may have begun to register it. */
+export function registerWork(daemon: Daemon, row: RepoRow): ApprovedWork & { row: RepoRow } {
   const { repoId } = row;
   return {
     row,
@@ -100,16 +109,4 @@ export async function registered(daemon: Daemon, row: RepoRow): Promise<void> {
   if (!daemon.repos.has(row.repoId)) await openRepo(daemon, row);
   startRepo(daemon, row.repoId);
   daemon.log.info(`registered ${row.repoRoot} as ${row.repoId}`);
-}
-
-async function newRow(daemon: Daemon, operationId: string, folder: string): Promise<RepoRow> {
-  const location = await locate(daemon, folder);
-  return {
-    // Known before anything is made: a restart recognises what it had begun.
-    repoId: keptStateOf(daemon, location.repoDir) ?? operationId,
-    canonicalPath: location.repoDir,
-    repoRoot: location.repoRoot,
-    colocated: location.colocated,
-    registeredAt: daemon.world.clock.now(),
-  };
 }

@@ -22,8 +22,11 @@ export type UnregisterArgs = Pick<Input<"UnregisterRepo">, "repo" | "keepState">
 const OVER = new Set(["Closed", "Destroyed"]);
 const MAX_NAMED = 5;
 
-/** Throws `not-registered`, `threads-open`, `repo-unavailable`. */
-export async function planUnregister(daemon: Daemon, args: UnregisterArgs): Promise<Planned> {
+/** Throws `not-registered`, `threads-open`, `repo-unavailable`. `check` says again whether every thread is over. */
+export async function planUnregister(
+  daemon: Daemon,
+  args: UnregisterArgs,
+): Promise<Planned & { row: RepoRow; check(): void }> {
   const row = await rowOf(daemon, args.repo);
   const closed = checkThreads(daemon, row, args.keepState);
   const { root, recovery } = repoPaths(daemon.stateDir, row.repoId);
@@ -31,7 +34,12 @@ export async function planUnregister(daemon: Daemon, args: UnregisterArgs): Prom
   const facts = { row, root, closed, bundles, keepState: args.keepState };
   const textFor = (columns: number): string => planText(facts, columns);
   const text = textFor(FULL_COLUMNS);
-  return { textFor, digest: hashSecret(canonicalJson(["UnregisterRepo", facts, text])) };
+  return {
+    textFor,
+    digest: hashSecret(canonicalJson(["UnregisterRepo", facts, text])),
+    row,
+    check: () => void checkThreads(daemon, row, args.keepState),
+  };
 }
 
 interface PlanFacts {
@@ -116,13 +124,12 @@ async function rowOf(daemon: Daemon, ref: UnregisterArgs["repo"]): Promise<RepoR
   );
 }
 
-/** `identity`: what an earlier process had begun to unregister. */
-export async function unregisterWork(
+/** `row`: as it was agreed to; an earlier process may have begun to unregister it. */
+export function unregisterWork(
   daemon: Daemon,
   operationId: string,
-  { args, identity }: { args: UnregisterArgs; identity: RepoRow | null },
-): Promise<ApprovedWork & { row: RepoRow }> {
-  const row = identity ?? (await rowOf(daemon, args.repo));
+  { keepState, row }: { keepState: boolean; row: RepoRow },
+): ApprovedWork & { row: RepoRow } {
   const { repoId } = row;
   const { files } = daemon.world;
   const { root } = repoPaths(daemon.stateDir, repoId);
@@ -144,8 +151,8 @@ export async function unregisterWork(
     steps: [
       {
         name: "mark",
-        observe: () => (!args.keepState || isKept(daemon, repoId) ? "done" : "not-done"),
-        run: () => (args.keepState ? markKept(daemon, repoId, row.canonicalPath) : undefined),
+        observe: () => (!keepState || isKept(daemon, repoId) ? "done" : "not-done"),
+        run: () => (keepState ? markKept(daemon, repoId, row.canonicalPath) : undefined),
       },
       {
         name: "forget",
@@ -154,10 +161,9 @@ export async function unregisterWork(
       },
       {
         name: "remove",
-        observe: () =>
-          args.keepState || (!isThere(root) && !isThere(removed)) ? "done" : "not-done",
+        observe: () => (keepState || (!isThere(root) && !isThere(removed)) ? "done" : "not-done"),
         async run() {
-          if (args.keepState) return;
+          if (keepState) return;
           // Moved first: half a record is never in the place of a whole one.
           files.moveAway(root, removed);
           await files.removeTree(removed);
@@ -167,7 +173,7 @@ export async function unregisterWork(
     outcome: () => ({
       repoId,
       path: row.repoRoot,
-      keptState: args.keepState ? root : null,
+      keptState: keepState ? root : null,
     }),
   };
 }

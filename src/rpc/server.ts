@@ -18,8 +18,11 @@ export interface RequestNotes {
 
 /** One parseable request, from its arrival to its one audit row. */
 export interface Attempt<Caller> {
-  /** Who is asking. `input` is already validated. Throws KikiError when this caller may not. */
-  authorize(input: unknown): Promise<Caller>;
+  /**
+   * Who is asking, and the request as the handler gets it: what it is about is settled. `input` is already validated.
+   * Throws KikiError when this caller may not.
+   */
+  authorize(input: unknown): Promise<{ caller: Caller; input: unknown }>;
   /** Resolves once the row is durable, which is before the answer. `error`: code of what the request was refused for. */
   record(outcome: { input: unknown; error: string | null; notes: RequestNotes }): Promise<void>;
 }
@@ -164,10 +167,10 @@ async function attempted<Caller>(
   let error: string | null = null;
   try {
     input = parseInput(name, raw);
-    const caller = await attempt.authorize(input);
+    const allowed = await attempt.authorize(input);
     const handler = options.handlers[name] as Handler<MethodName, Caller>;
-    const output: unknown = await handler(input as never, {
-      caller,
+    const output: unknown = await handler(allowed.input as never, {
+      caller: allowed.caller,
       notes,
       signal: AbortSignal.any([request.signal, signals.hardStop]),
       stopping: signals.stopping,

@@ -7,24 +7,25 @@ export interface ApprovedStepRow {
   name: string;
   state: StepState;
   attempts: number;
-  /** As it was begun; null before that. */
+  /** What its effect is recognised by, since the operation was claimed. */
   identity: unknown;
 }
 
 type Raw = Omit<ApprovedStepRow, "identity"> & { identityJson: string | null };
 
-/** All `Pending`, ordinals from 1. */
+/** All `Pending`, ordinals from 1. `identity`: plain JSON, no secrets. */
 export function insertApprovedSteps(
   at: ApprovalStore,
   operationId: string,
   names: readonly string[],
+  identity: unknown,
 ): void {
   const insert = at.db.query(
-    `INSERT INTO ${at.prefix}approved_operation_steps (operation_id, ordinal, name, state)
-     VALUES ($operationId, $ordinal, $name, 'Pending')`,
+    `INSERT INTO ${at.prefix}approved_operation_steps (operation_id, ordinal, name, state, identity_json)
+     VALUES ($operationId, $ordinal, $name, 'Pending', $identity)`,
   );
   for (const [index, name] of names.entries()) {
-    insert.run({ operationId, ordinal: index + 1, name });
+    insert.run({ operationId, ordinal: index + 1, name, identity: JSON.stringify(identity) });
   }
 }
 
@@ -42,19 +43,13 @@ export function approvedSteps(at: ApprovalStore, operationId: string): ApprovedS
 }
 
 /** Pending → Started, or once more after a crash; counted before the effect. */
-export function startApprovedStep(
-  at: ApprovalStore,
-  operationId: string,
-  ordinal: number,
-  identity: unknown,
-): void {
+export function startApprovedStep(at: ApprovalStore, operationId: string, ordinal: number): void {
   at.db
     .query(
-      `UPDATE ${at.prefix}approved_operation_steps SET state = 'Started', attempts = attempts + 1,
-         identity_json = coalesce(identity_json, $identity)
+      `UPDATE ${at.prefix}approved_operation_steps SET state = 'Started', attempts = attempts + 1
        WHERE operation_id = $operationId AND ordinal = $ordinal`,
     )
-    .run({ operationId, ordinal, identity: JSON.stringify(identity) });
+    .run({ operationId, ordinal });
 }
 
 export function endApprovedStep(

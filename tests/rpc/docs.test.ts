@@ -98,7 +98,10 @@ test.skipIf(Bun.which("curl") === null)(
       handlers,
       attempt(_method, header) {
         headers.push(header);
-        return { authorize: async () => "anybody", record: async () => undefined };
+        return {
+          authorize: async (input: unknown) => ({ caller: "anybody", input }),
+          record: async () => undefined,
+        };
       },
       version: "1",
       log: { error: () => undefined },

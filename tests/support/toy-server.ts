@@ -37,9 +37,11 @@ export function toyServer(
     unixPath: socket,
     handlers: handlers as unknown as Handlers<string>,
     attempt: (_, header) => ({
-      authorize() {
+      authorize(input) {
         const caller = authenticate(header);
-        return caller instanceof KikiError ? Promise.reject(caller) : Promise.resolve(caller);
+        return caller instanceof KikiError
+          ? Promise.reject(caller)
+          : Promise.resolve({ caller, input });
       },
       record: () => Promise.resolve(),
     }),

@@ -9,6 +9,7 @@ import { METHODS, type Input, type Output } from "../../rpc/contract/methods.ts"
 import type { Handlers } from "../../rpc/server.ts";
 import { everEnrolled, livePresenters } from "../../store/presenters.ts";
 import { hashSecret } from "../../authority/identify.ts";
+import { pinned } from "../about.ts";
 import { planOf, type Planned } from "../approvable.ts";
 import { approvalStore, type DaemonCaller } from "../attempts.ts";
 import type { Daemon } from "../runtime.ts";
@@ -35,7 +36,7 @@ export function approvalHandlers(deps: ApprovalDeps): Pick<Handlers<DaemonCaller
   });
   return {
     async BeginApproval(request, { caller, notes }) {
-      const plan = await planOf(daemon, request);
+      const plan = await planOf(daemon, settled(request, caller));
       const presence = shownBy(request.clientPid);
       const refusal = presenceProblem(presence) ?? noPresenter(daemon);
       // Nobody could answer: the attempt is refused, and the plan is there to be read all the same.
@@ -67,6 +68,12 @@ export function approvalHandlers(deps: ApprovalDeps): Pick<Handlers<DaemonCaller
     RecoverApprovalPresenter: ({ clientPid }) =>
       enrolled(recover(deps.presenters, shownBy(clientPid))),
   };
+}
+
+/** What is shown is about what the approval will be for, wherever a folder leads to by now. */
+function settled(request: Approvable, { subject }: DaemonCaller): Approvable {
+  const args = pinned<object>(METHODS[request.method].access.target, request.args, subject);
+  return { ...request, args } as Approvable;
 }
 
 function begin(

@@ -1,15 +1,16 @@
 /** The registry of repositories. */
 import type { DaemonCaller } from "../attempts.ts";
+import type { Grant } from "../../authority/broker.ts";
 import { requireGrant } from "../../authority/enforcer.ts";
 import { SerialQueues } from "../../core/serial-queue.ts";
 import type { Input, Output } from "../../rpc/contract/methods.ts";
 import type { Handlers } from "../../rpc/server.ts";
 import { listRepos, repoByPath } from "../../store/repos.ts";
-import { carryOut } from "../approved.ts";
+import { carryOut, goOn } from "../approved.ts";
 import { locate, planRegister, registered } from "../register.ts";
 import { openRepo, startRepo } from "../repos.ts";
 import type { Daemon } from "../runtime.ts";
-import { planUnregister } from "../unregister.ts";
+import { planUnregister, type UnregisterArgs } from "../unregister.ts";
 import { repoSummary } from "../views.ts";
 import { resolveContext } from "./resolve.ts";
 
@@ -54,8 +55,15 @@ async function register(
     return { repo: repoSummary(daemon, known), created: false };
   }
   const grant = requireGrant(caller, "RegisterRepo");
-  const { digest } = await planRegister(daemon, folder);
-  const { row } = await carryOut(daemon, "RegisterRepo", { grant, digest });
+  const { row } =
+    grant.begun === null
+      ? await carryOut(
+          daemon,
+          "RegisterRepo",
+          { grant, ...(await planRegister(daemon, folder)) },
+          { folder },
+        )
+      : await goOn(daemon, "RegisterRepo", grant.begun);
   await registered(daemon, row);
   return { repo: repoSummary(daemon, row), created: true };
 }
@@ -66,11 +74,19 @@ async function unregister(
   caller: DaemonCaller,
 ): Promise<Output<"UnregisterRepo">> {
   const grant = requireGrant(caller, "UnregisterRepo");
-  const digest =
+  const { row, outcome } =
     grant.begun === null
-      ? (await planUnregister(daemon, { repo, keepState })).digest
-      : grant.digest;
-  const { row, outcome } = await carryOut(daemon, "UnregisterRepo", { grant, digest });
+      ? await forget(daemon, grant, { repo, keepState })
+      : await goOn(daemon, "UnregisterRepo", grant.begun);
   daemon.log.info(`unregistered ${row.repoRoot} (${row.repoId})`);
   return outcome as Output<"UnregisterRepo">;
+}
+
+async function forget(
+  daemon: Daemon,
+  grant: Grant,
+  args: UnregisterArgs,
+): ReturnType<typeof carryOut> {
+  const { digest, row, check } = await planUnregister(daemon, args);
+  return carryOut(daemon, "UnregisterRepo", { grant, digest, check, rowFor: () => row }, args);
 }
