@@ -1,7 +1,7 @@
 /** What a request is about: the repository, the thread, and one word for it, by the contract's `target`. */
 import type { About, Identity, Target } from "../core/access.ts";
 import { METHODS, type MethodName } from "../rpc/contract/methods.ts";
-import { beganOperationOf } from "../store/approvals.ts";
+import { beganOperation } from "../store/approvals.ts";
 import { operationById } from "../store/lifecycle-ops.ts";
 import { repoRowOfFolder, resolveRepo, resolveThreadRef } from "./handlers/resolve.ts";
 import type { Daemon } from "./runtime.ts";
@@ -135,9 +135,8 @@ function ofOperation(
     repo === undefined ? null : (operationById(repo.db, operationId)?.threadId ?? null);
   const began =
     repo !== undefined &&
-    threadId !== null &&
     identity !== null &&
-    beganOperationOf(repo.db, threadId, identity.credentialId);
+    beganOperation(repo.db, operationId, identity.credentialId);
   return { ...about(repoId, threadId), target: `operation ${operationId}`, began };
 }
 

@@ -65,7 +65,7 @@ export interface Creation {
   /**
    * Resolves as soon as thread row and journal are durable, with the approval spent on them (`claim`); the making itself
    * goes on in the background. Throws `plan-changed` when the plan a person confirmed (`digest`) is not the one that
-   * would be carried out now, and what `claim` throws.
+   * would be carried out now, and what `claim` throws, and `daemon-stopping` once it was told to stop.
    */
   create(input: CreateInput & { digest: string }, claim: Claim): Promise<Created>;
   /** At boot: goes on with every creation and repair an earlier daemon left unfinished. Returns how many. */
@@ -155,7 +155,11 @@ export function makeCreation(deps: CreationDeps): Creation {
       const held = names.of(input.digest) ?? names.hold(chooseNames(deps, input, names));
       try {
         const plan = await planCreation(deps, input, held.chosen);
-        const created = await begin(deps, plan, input, { beginning, claim });
+        const created = await begin(deps, plan, input, {
+          beginning,
+          claim,
+          stopping: stopping.signal,
+        });
         enqueue(operationById(deps.db, created.operationId)!);
         return created;
       } finally {
@@ -229,7 +233,7 @@ async function begin(
   deps: CreationDeps,
   plan: CreationPlan,
   input: CreateInput & { digest: string },
-  { beginning, claim }: { beginning: Set<ThreadId>; claim: Claim },
+  { beginning, claim, stopping }: { beginning: Set<ThreadId>; claim: Claim; stopping: AbortSignal },
 ): Promise<Created> {
   if (plan.digest !== input.digest) throw planChanged();
   const threadId = deps.ids.uuid();
@@ -241,6 +245,10 @@ async function begin(
   try {
     await deps.files.ensureDir(harness, 0o700);
     await deps.files.writeDurable(envFile(harness), env, 0o600);
+    // The repository is being closed, or unregistered: nothing would go on with it, and nobody know of it.
+    if (stopping.aborted) {
+      throw fail("daemonUnavailable", "daemon-stopping", "the daemon is stopping", "try again");
+    }
     write(deps.db, () => {
       insertCreation(deps, plan, input, { threadId, operationId });
       claim(operationId);

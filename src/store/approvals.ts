@@ -230,17 +230,19 @@ export function moveApprovedOperation(
 }
 
 /**
- * Repository database: whether this credential's caller had one of the thread's operations approved. It may then
- * follow what it began.
+ * Repository database: whether this credential's caller had this lifecycle operation approved, or the repair that took
+ * it up again. It may then follow it.
  */
-export function beganOperationOf(db: Db, threadId: string, credentialId: string): boolean {
+export function beganOperation(db: Db, operationId: string, credentialId: string): boolean {
   return (
     db
       .query(
         `SELECT 1 FROM approved_operations o JOIN thread_lifecycle_ops l ON l.operation_id = o.lifecycle_operation_id
          JOIN human_approvals a ON a.operation_id = o.operation_id JOIN approval_challenges c USING (challenge_id)
-         WHERE l.thread_id = $threadId AND c.caller_credential_id = $credentialId LIMIT 1`,
+         WHERE c.caller_credential_id = $credentialId
+           AND (l.operation_id = $operationId OR (l.kind = 'Repair' AND l.args_json ->> '$.failed' = $operationId))
+         LIMIT 1`,
       )
-      .get({ threadId, credentialId }) !== null
+      .get({ operationId, credentialId }) !== null
   );
 }

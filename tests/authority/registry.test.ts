@@ -30,6 +30,24 @@ afterEach(() => rig.stop());
 afterAll(removeTempDirs);
 
 const args = () => ({ folder: rig.repo.root });
+function addThread(repoId: string): void {
+  insertThread(rig.daemon.repos.get(repoId)!.db, {
+    threadId: "00000000-0000-4000-8000-000000000001",
+    name: "parser",
+    slug: "parser",
+    harness: "claude-code",
+    harnessExecutable: "/bin/claude",
+    harnessArgs: [],
+    firstPrompt: null,
+    workspaceName: "kk-parser",
+    workspacePath: "/nowhere",
+    bookmark: "kk/parser",
+    tmuxSocket: null,
+    tmuxSession: "kk-parser",
+    createdAt: 1,
+  });
+}
+
 const registerRepo = () => ({ method: "RegisterRepo" as const, args: args() });
 
 describe("register", () => {
@@ -171,25 +189,31 @@ describe("unregister", () => {
   test("thread that is not closed → refused by name; changed after the plan → plan-changed", async () => {
     const { repo } = await rig.register();
     const approval = await rig.agreed(request(repo.repoId, false));
-    insertThread(rig.daemon.repos.get(repo.repoId)!.db, {
-      threadId: "00000000-0000-4000-8000-000000000001",
-      name: "parser",
-      slug: "parser",
-      harness: "claude-code",
-      harnessExecutable: "/bin/claude",
-      harnessArgs: [],
-      firstPrompt: null,
-      workspaceName: "kk-parser",
-      workspacePath: "/nowhere",
-      bookmark: "kk/parser",
-      tmuxSocket: null,
-      tmuxSession: "kk-parser",
-      createdAt: 1,
-    });
+    addThread(repo.repoId);
     expect(await codeOf(rig.begin(request(repo.repoId, false)))).toBe("threads-open");
     const call = rig.call("UnregisterRepo", { ...request(repo.repoId, false).args, approval });
     expect(await codeOf(call)).toBe("threads-open");
     expect(rig.recorded()).toEqual([repo.repoId]);
+  });
+
+  test("thread begun after its threads were looked at, before the approval is spent → threads-open, approval not spent", async () => {
+    const { repo } = await rig.register();
+    const approval = await rig.agreed(request(repo.repoId, false));
+    const { files } = rig.daemon.world;
+    const real = files.listDir;
+    // The plan looks at the threads first and into this folder last.
+    files.listDir = (path) => {
+      if (path.endsWith("/recovery")) addThread(repo.repoId);
+      return real(path);
+    };
+    const call = rig.call("UnregisterRepo", { ...request(repo.repoId, false).args, approval });
+    expect(await codeOf(call)).toBe("threads-open");
+    files.listDir = real;
+    expect(rig.daemon.repos.has(repo.repoId)).toBe(true);
+    expect(rig.recorded()).toEqual([repo.repoId]);
+    expect(
+      rig.rows("SELECT 1 FROM user_approved_operations WHERE method = 'UnregisterRepo'"),
+    ).toEqual([]);
   });
 
   test("repository that is gone from the disk → only with --keep-state, by its old path", async () => {

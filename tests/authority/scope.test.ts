@@ -14,7 +14,18 @@ import {
 import { rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { hashSecret } from "../../src/authority/identify.ts";
+import {
+  approvalById,
+  claimApproval,
+  closeChallenge,
+  insertApproval,
+  insertChallenge,
+  moveApprovedOperation,
+} from "../../src/store/approvals.ts";
+import { raiseAttention } from "../../src/store/attention.ts";
 import { insertThreadCredential } from "../../src/store/credentials.ts";
+import { write } from "../../src/store/db.ts";
+import { endOperation, insertOperation } from "../../src/store/lifecycle-ops.ts";
 import { insertThread } from "../../src/store/threads.ts";
 import { makeRepo, type TestRepo } from "../support/jj-repo.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
@@ -51,28 +62,82 @@ async function registerBoth(): Promise<void> {
 const SECRETS = ["a".repeat(64), "b".repeat(64)];
 const threadId = (which: number): string => `00000000-0000-4000-8000-00000000000${which + 1}`;
 
+const THREAD = {
+  name: "parser",
+  slug: "parser",
+  harness: "claude-code" as const,
+  harnessExecutable: "/bin/claude",
+  harnessArgs: [],
+  firstPrompt: null,
+  workspaceName: "kk-parser",
+  workspacePath: "/nowhere",
+  bookmark: "kk/parser",
+  tmuxSocket: null,
+  tmuxSession: "kk-parser",
+  createdAt: 1,
+};
+const OTHER_NAMES = {
+  name: "lexer",
+  slug: "lexer",
+  workspaceName: "kk-lexer",
+  workspacePath: "/elsewhere",
+  bookmark: "kk/lexer",
+  tmuxSession: "kk-lexer",
+};
+
 async function withThreads(): Promise<void> {
   await registerBoth();
   ids.forEach((repoId, which) => {
     const { db } = rig.daemon.repos.get(repoId)!;
-    insertThread(db, {
-      threadId: threadId(which),
-      name: "parser",
-      slug: "parser",
-      harness: "claude-code",
-      harnessExecutable: "/bin/claude",
-      harnessArgs: [],
-      firstPrompt: null,
-      workspaceName: "kk-parser",
-      workspacePath: "/nowhere",
-      bookmark: "kk/parser",
-      tmuxSocket: null,
-      tmuxSession: "kk-parser",
-      createdAt: 1,
-    });
+    insertThread(db, { ...THREAD, threadId: threadId(which) });
     const secretSha256 = hashSecret(SECRETS[which]!);
     const credentialId = `c${which}`;
     insertThreadCredential(db, { credentialId, threadId: threadId(which), secretSha256, now: 1 });
+  });
+}
+
+const NEXT = "00000000-0000-4000-8000-0000000000ff";
+
+/** The second thread's creation, which the first one had approved; and an operation after it, which it had not. */
+function creationApprovedByFirst(): void {
+  const { db } = rig.daemon.repos.get(ids[0]!)!;
+  const at = { db, prefix: "" } as const;
+  insertThread(db, { ...THREAD, ...OTHER_NAMES, threadId: threadId(2) });
+  const [operationId, planSha256] = [threadId(2), "d".repeat(64)];
+  write(db, () => {
+    insertChallenge(at, {
+      challengeId: "challenge",
+      nonceSha256: "e".repeat(64),
+      method: "NewThread",
+      target: "repo",
+      args: "{}",
+      planText: "plan",
+      planSha256,
+      callerKind: "ThreadScoped",
+      callerCredentialId: "c0",
+      createdAt: 1,
+      expiresAt: 9,
+      terminal: "tty 1",
+    });
+    closeChallenge(at, "challenge", { state: "Confirmed", presenterId: "p", closedAt: 2 });
+    const issued = { approvalId: "approval", challengeId: "challenge", planSha256 };
+    insertApproval(at, { ...issued, issuedAt: 2, expiresAt: 9 });
+    const thread = { threadId: threadId(2), args: {}, steps: [], now: 3 };
+    insertOperation(db, { ...thread, operationId, kind: "Create" });
+    claimApproval(at, approvalById(at, "approval")!, {
+      operationId,
+      lifecycleOperationId: operationId,
+      now: 3,
+    });
+    moveApprovedOperation(at, operationId, { state: "Running" });
+    raiseAttention(db, {
+      threadId: threadId(2),
+      kind: "agent-crashed",
+      dedupKey: "k",
+      message: "private to it",
+      loud: false,
+      now: 4,
+    });
   });
 }
 
@@ -119,6 +184,24 @@ test("folder leads elsewhere while a plan is made → what is shown is what the 
   expect(plan.challenge?.repoId).toBe(ids[0]!);
   expect(plan.text).toContain(repos[0].root);
   expect(plan.text).not.toContain(repos[1].root);
+});
+
+test("thread follows what it had approved → to its end, and nothing of that thread's later life", async () => {
+  await withThreads();
+  creationApprovedByFirst();
+  const { db } = rig.daemon.repos.get(ids[0]!)!;
+  const follow = (operationId: string) =>
+    rig
+      .client(SECRETS[0]!)
+      .call("GetLifecycleOperation", { repoId: ids[0]!, operationId, seen: "", waitMs: 0 });
+  const running = await follow(threadId(2));
+  expect([running.done, running.attention.length]).toEqual([false, 1]);
+  write(db, () => endOperation(db, threadId(2), { state: "Completed", now: 5 }));
+  const ended = await follow(threadId(2));
+  expect([ended.done, ended.attention]).toEqual([true, []]);
+  const later = { operationId: NEXT, threadId: threadId(2), args: {}, steps: [], now: 6 };
+  write(db, () => insertOperation(db, { ...later, kind: "Repair" }));
+  expect(await codeOf(follow(NEXT))).toBe("credential-thread");
 });
 
 test("unregister: daemon dies before its first step, the folder leads elsewhere then → the one that was shown is forgotten", async () => {

@@ -201,6 +201,19 @@ describe("creation: confirmed plan", () => {
     expect(rig.files.below("/state")).toEqual([]);
   });
 
+  test("creation: repository is closed while the plan is recomputed → refused, approval not spent, nothing left", async () => {
+    const input = inputFor("parser");
+    const { digest } = await rig.creation.plan(input);
+    let claims = 0;
+    const created = rig.creation.create({ ...input, digest }, () => (claims += 1));
+    const stopped = rig.creation.stop();
+    expect(await codeOf(created)).toBe("daemon-stopping");
+    await stopped;
+    expect(claims).toBe(0);
+    expect(allThreads(rig.db)).toEqual([]);
+    expect(rig.files.below("/state")).toEqual([]);
+  });
+
   test("creation: two of one name confirmed at once → one is made, the other plan-changed, no leftovers", async () => {
     const input = inputFor("parser");
     const { digest } = await rig.creation.plan(input);

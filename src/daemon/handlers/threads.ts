@@ -1,5 +1,6 @@
 /** Threads: planning and creating them, and everything a person may read of them. */
 import type { DaemonCaller } from "../attempts.ts";
+import { isOwn } from "../../core/access.ts";
 import { requireGrant } from "../../authority/enforcer.ts";
 import { errorLine, fail, type KikiError } from "../../core/errors.ts";
 import type { Input, Output } from "../../rpc/contract/methods.ts";
@@ -86,9 +87,22 @@ async function followOperation(
   for (;;) {
     const now = operationNow(repo, input.operationId);
     const left = deadline - clock.monotonic();
-    if (now.done || now.seen !== input.seen || left <= 0 || over.aborted) return now;
+    if (now.done || now.seen !== input.seen || left <= 0 || over.aborted) {
+      return forCaller(now, context.caller, repo);
+    }
     await repo.creation.changed(now.threadId, left, over);
   }
+}
+
+/** Another thread that had it approved follows the operation; what its thread is told afterwards is not part of it. */
+function forCaller(
+  now: ReturnType<typeof operationNow>,
+  caller: DaemonCaller,
+  { repoId }: RepoRuntime,
+): ReturnType<typeof operationNow> {
+  if (!now.done || caller.kind !== "ThreadScoped") return now;
+  const own = isOwn(caller, { repoId, threadId: now.threadId, began: false });
+  return own ? now : { ...now, attention: [] };
 }
 
 function operationNow(
