@@ -23,6 +23,9 @@ const MAX_PLANS = 5;
 /** A daemon that keeps dying is reported. */
 const MAX_RECONNECTS = 5;
 
+/** Refused before anything was begun, or nobody there to say: the next daemon is asked the same. */
+const AWAY: ReadonlySet<string> = new Set(["daemon-unreachable", "daemon-stopping"]);
+
 type Approved = Approvable["method"];
 /** What is asked for, without the approval that it may come with. */
 export type Request<M extends Approved> = Omit<Input<M>, "approval">;
@@ -56,6 +59,8 @@ const AGAIN: Readonly<Record<string, string>> = {
   "approval-expired": "your yes came to nothing in time; this is the plan now:",
   "challenge-expired": "the question was open for too long; this is the plan now:",
   "challenge-unknown": "the daemon does not know that question any more; this is the plan now:",
+  // A thread's credential is replaced when its agent ends, which it may do while somebody reads.
+  "approval-other-caller": "the agent of this thread has ended meanwhile; this is the plan now:",
   // The daemon went away with the answer to a yes that it had taken.
   "challenge-confirmed": "the daemon's answer to your yes was lost; this is the plan now:",
 };
@@ -188,8 +193,8 @@ async function callAgain<M extends MethodName>(
     try {
       return await client.call(method, input, { timeoutMs: TIMEOUT_MS });
     } catch (error) {
-      // A daemon that is there and slow is not asked twice.
-      const away = error instanceof KikiError && error.code === "daemon-unreachable";
+      // A daemon that is there and slow is not asked twice; one that is leaving has refused and done nothing.
+      const away = error instanceof KikiError && AWAY.has(error.code);
       if (!away || reconnects >= MAX_RECONNECTS) throw error;
       await desk.wake();
     }

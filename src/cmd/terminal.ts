@@ -107,19 +107,23 @@ function firstOf(fd: number): Promise<Answer> {
   });
 }
 
-/** Up to the first newline; null when the input ends first: what was typed before that is no answer. */
+/**
+ * Up to the first newline; null when the input ends first: what was typed before that is no answer. Nor is a longer line
+ * than fits, which is read to its end all the same: its rest would be a command to the shell that reads next.
+ */
 function readLine(
   fd: number,
   buffer: Buffer,
   length: number,
   done: (text: string | null) => void,
+  tooLong = false,
 ): void {
   read(fd, buffer, length, buffer.length - length, null, (error, count) => {
     if (error !== null || count === 0) return done(null);
     const end = buffer.subarray(0, length + count).indexOf(0x0a);
-    if (end >= 0) return done(buffer.toString("utf8", 0, end));
-    if (length + count === buffer.length) return done(null);
-    readLine(fd, buffer, length + count, done);
+    if (end >= 0) return done(tooLong ? null : buffer.toString("utf8", 0, end));
+    const full = length + count === buffer.length;
+    readLine(fd, buffer, full ? 0 : length + count, done, tooLong || full);
   });
 }
 

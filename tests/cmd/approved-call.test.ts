@@ -137,6 +137,38 @@ function stage(
   };
 }
 
+test("daemon is stopping when the yes is to be used → waited for, and used with the next one", async () => {
+  let refusals = 0;
+  const s = stage(
+    {
+      RegisterRepo() {
+        refusals += 1;
+        if (refusals > 1) return { repo: REPO, created: true };
+        throw fail("daemonUnavailable", "daemon-stopping", "the daemon is stopping", "try again");
+      },
+    },
+    [YES],
+  );
+  expect(await s.register()).toMatchObject({ created: true });
+  expect([s.wakes(), s.calls.at(-1)!.input["approval"]]).toEqual([1, APPROVAL]);
+});
+
+test("thread's credential replaced while the plan was read → asked again with the new one", async () => {
+  let calls = 0;
+  const s = stage(
+    {
+      RegisterRepo() {
+        calls += 1;
+        if (calls > 1) return { repo: REPO, created: true };
+        throw fail("approval", "approval-other-caller", "given to somebody else");
+      },
+    },
+    [YES, YES],
+  );
+  expect(await s.register()).toMatchObject({ created: true });
+  expect(s.notes).toHaveLength(1);
+});
+
 const names = (s: Stage): string[] => s.calls.map((call) => call.method);
 const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(

@@ -65,6 +65,20 @@ test("y typed before the question is there → thrown away; the question still w
   expect(await pane.exitCode()).toBe(0);
 });
 
+test("line longer than any answer → no answer, and none of it is left for the shell that comes next", async () => {
+  const rest = join(dir, "rest.txt");
+  const line = `'${process.execPath}' '${script}'; head -n 1 > '${rest}'`;
+  const pane = ask(["sh", "-c", line]);
+  await pane.waitForText(/Go\?/);
+  pane.type("y".repeat(3000));
+  pane.enter();
+  await pane.waitForText(/"kind":"end"/);
+  pane.type("next");
+  pane.enter();
+  expect(await pane.exitCode()).toBe(0);
+  expect(await Bun.file(rest).text()).toBe("next\n");
+});
+
 test("Ctrl-D → end, Ctrl-C → interrupted and exit 130", async () => {
   const ended = ask();
   await ended.waitForText(/Go\?/);
