@@ -1,4 +1,5 @@
 /** What a request is about: the repository, the thread, and one word for it, by the contract's `target`. */
+import { mask } from "../authority/audit.ts";
 import type { About, Identity, Target } from "../core/access.ts";
 import { METHODS, type MethodName } from "../rpc/contract/methods.ts";
 import { beganOperation } from "../store/approvals.ts";
@@ -150,7 +151,7 @@ async function ofFolder(daemon: Daemon, folder: string | null): Promise<Subject>
 
 /** A row says what was asked about, not all that somebody may have sent; an approval is compared by it and its arguments. */
 function cut(target: string): string {
-  return target.slice(0, MAX_TARGET_CHARS);
+  return mask(target).slice(0, MAX_TARGET_CHARS);
 }
 
 /** What it said it was about, for the audit log. */

@@ -1,7 +1,7 @@
 /** Every request from its arrival to its audit row: who, about what, whether they may, and what became of it. */
 import { hashSecret, type Identify } from "../authority/identify.ts";
 import { authorize, type Caller } from "../authority/enforcer.ts";
-import type { AuditWriter } from "../authority/audit.ts";
+import { mask, type AuditWriter } from "../authority/audit.ts";
 import type { Broker } from "../authority/broker.ts";
 import type { Access } from "../core/access.ts";
 import { METHODS, type MethodName } from "../rpc/contract/methods.ts";
@@ -118,7 +118,7 @@ function recorded(fields: readonly string[], input: unknown): Record<string, unk
   for (const field of fields) {
     const value = values?.[field];
     if (value === undefined) continue;
-    seen.push([field, typeof value === "string" ? value.slice(0, MAX_DETAIL_CHARS) : value]);
+    seen.push([field, typeof value === "string" ? mask(value).slice(0, MAX_DETAIL_CHARS) : value]);
   }
   return Object.fromEntries(seen);
 }

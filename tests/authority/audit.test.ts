@@ -294,6 +294,9 @@ describe("audit: secrets", () => {
       const credential = secrets.registration;
       const repo = { repoId: secret };
       await daemon.ask({ method: "RegisterRepo", credential, body: { folder: `/x/${secret}` } });
+      // Where a long value is cut, most of the secret before the cut and a few digits of it behind.
+      const cut = `/${"x".repeat(140)}/${secret}`;
+      await daemon.ask({ method: "RegisterRepo", credential, body: { folder: cut } });
       await daemon.ask({ method: "GetThreadState", credential, body: { repo, thread: secret } });
       await daemon.ask({
         method: "AwaitLaunchGate",
@@ -312,7 +315,7 @@ describe("audit: secrets", () => {
       .map((file) => readFileSync(file).toString("latin1"));
     expect(bytes).not.toBeEmpty();
     for (const [i, secret] of all.entries()) {
-      expect([i, bytes.some((text) => text.includes(secret))]).toEqual([i, false]);
+      expect([i, bytes.some((text) => text.includes(secret.slice(0, 32)))]).toEqual([i, false]);
     }
     // The scan finds what is there.
     expect(bytes.some((text) => text.includes("[64 hex digits]"))).toBe(true);
