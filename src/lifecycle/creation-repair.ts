@@ -90,21 +90,33 @@ export async function beginRepair(
   claim: Claim,
 ): Promise<LifecycleOpId> {
   const operationId = deps.ids.uuid();
+  // What a running repair keeps aside is in the same file.
+  checkFailed(deps, threadId);
   if (env !== null) {
     const text = JSON.stringify({ ...agentEnv(env), ...settingsOf(deps).agentEnv });
     await deps.files.ensureDir(harnessOf({ deps, threadId }).replace(/\/[^/]*$/, ""), 0o700);
     await deps.files.writeDurable(stashFile({ deps, threadId }), text, 0o600);
   }
-  write(deps.db, () => {
-    const now = deps.clock.now();
-    const thread = threadById(deps.db, threadId);
-    const last = latestOperation(deps.db, threadId);
-    if (thread?.lifecycle !== "CreateFailed" || last?.state === "Running") throw stale();
-    const { steps } = repairPlan(args.repair);
-    insertOperation(deps.db, { operationId, threadId, kind: "Repair", args, steps, now });
-    claim(operationId);
-  });
+  try {
+    write(deps.db, () => {
+      const now = deps.clock.now();
+      checkFailed(deps, threadId);
+      const { steps } = repairPlan(args.repair);
+      insertOperation(deps.db, { operationId, threadId, kind: "Repair", args, steps, now });
+      claim(operationId);
+    });
+  } catch (error) {
+    if (env !== null) await dropStash(deps, threadId);
+    throw error;
+  }
   return operationId;
+}
+
+/** Throws `repair-stale` unless it failed and nothing is done about it yet. */
+function checkFailed(deps: CreationDeps, threadId: ThreadId): void {
+  const thread = threadById(deps.db, threadId);
+  const last = latestOperation(deps.db, threadId);
+  if (thread?.lifecycle !== "CreateFailed" || last?.state === "Running") throw stale();
 }
 
 export function stale(): Error {

@@ -192,6 +192,8 @@ export function makeCreation(deps: CreationDeps): Creation {
         create: retry?.plan.args ?? null,
         harnessExecutable: retry?.plan.harnessExecutable ?? null,
       };
+      // One at a time: both would keep their environment in one place.
+      if (beginning.has(threadId)) throw stale();
       beginning.add(threadId);
       try {
         const operationId = await beginRepair(

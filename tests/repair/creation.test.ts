@@ -306,6 +306,40 @@ describe("daemon dies during a repair", () => {
   }
 });
 
+describe("beginning", () => {
+  const kept = (threadId: string): (string | null)[] =>
+    rig.files
+      .below(pathsFor(threadId).root)
+      .filter((file) => file.includes("retry"))
+      .map((file) => rig.files.get(file));
+
+  test("retry: approval cannot be spent any more → that error, nothing of the person's environment kept", async () => {
+    const threadId = await failed();
+    const plan = await rig.repairs.plan(threadId, await choice(threadId, "creation-retry"), CALLER);
+    const expired = () => {
+      throw new Error("expired");
+    };
+    expect(String(await failureOf(plan.begin(expired)))).toContain("expired");
+    expect(kept(threadId)).toEqual([]);
+    expect(rig.thread(threadId).lifecycle).toBe("CreateFailed");
+  });
+
+  test("retry: the same one begun twice at once, from two terminals → the first one's environment counts", async () => {
+    const threadId = await failed();
+    const id = await choice(threadId, "creation-retry");
+    const other = { ...CALLER, env: { PATH: "/other" } };
+    const plans = [
+      await rig.repairs.plan(threadId, id, CALLER),
+      await rig.repairs.plan(threadId, id, other),
+    ];
+    const begun = await Promise.allSettled(plans.map((plan) => plan.begin(AGREED)));
+    expect(begun.map((end) => end.status)).toEqual(["fulfilled", "rejected"]);
+    await settled(threadId);
+    expect(rig.files.get(`${pathsFor(threadId).harness}/env.json`)).toContain("sk-2");
+    expectActive(threadId);
+  });
+});
+
 describe("folders of creations that never began", () => {
   test("boot: an environment file without a row → removed; those of threads → stay", async () => {
     rig = new Rig(folder);
