@@ -15,8 +15,9 @@ import {
 } from "../store/approvals.ts";
 import { approvedSteps } from "../store/approved-steps.ts";
 import { write } from "../store/db.ts";
-import type { RepoRow } from "../store/repos.ts";
+import { repoById, type RepoRow } from "../store/repos.ts";
 import { registerWork, registered } from "./register.ts";
+import { openRepo, startRepo } from "./repos.ts";
 import type { Daemon } from "./runtime.ts";
 import { unregisterWork, type UnregisterArgs } from "./unregister.ts";
 
@@ -55,7 +56,7 @@ export async function carryOut(
     grant.claim(operationId, { digest, lifecycle: false });
     beginApproved(at, operationId, work);
   });
-  return ended(method, work, await run(daemon, operationId, work));
+  return ended(daemon, method, work, await run(daemon, operationId, work));
 }
 
 /** The same call again, whose operation has begun and not ended: goes on with that one. */
@@ -65,14 +66,16 @@ export async function goOn(
   operationId: string,
 ): Promise<{ row: RepoRow; outcome: unknown }> {
   const work = begunWork(daemon, approvedOperation(storeOf(daemon), operationId)!);
-  return ended(method, work, await run(daemon, operationId, work));
+  return ended(daemon, method, work, await run(daemon, operationId, work));
 }
 
-function ended(
+async function ended(
+  daemon: Daemon,
   method: RegistryMethod,
   work: Work,
   end: ApprovedEnd,
-): { row: RepoRow; outcome: unknown } {
+): Promise<{ row: RepoRow; outcome: unknown }> {
+  if (await openAgain(daemon, work, end)) startRepo(daemon, work.row.repoId);
   if (end.state === "Completed") return { row: work.row, outcome: end.outcome };
   if (end.thrown !== null) throw end.thrown;
   const code = end.state === "Failed" ? "operation-failed" : "outcome-unknown";
@@ -87,6 +90,7 @@ export async function resumeApprovedOperations(daemon: Daemon): Promise<void> {
       const work = begunWork(daemon, op);
       const end = await run(daemon, op.operationId, work);
       daemon.log.info(`${what}, left by an earlier daemon: ${end.state}`);
+      await openAgain(daemon, work, end);
       if (end.state === "Completed" && op.method === "RegisterRepo") {
         await registered(daemon, work.row);
       }
@@ -100,6 +104,13 @@ function run(daemon: Daemon, operationId: string, work: Work): Promise<ApprovedE
   const { log, world } = daemon;
   const deps = { at: storeOf(daemon), now: daemon.steadyNow, log, crash: world.crash };
   return runApproved(deps, operationId, work);
+}
+
+/** A repository that could not be forgotten was closed for it, and is served as before. */
+async function openAgain(daemon: Daemon, { row }: Work, end: ApprovedEnd): Promise<boolean> {
+  const gone = repoById(daemon.userDb, row.repoId) === null;
+  if (end.state === "Completed" || gone || daemon.repos.has(row.repoId)) return false;
+  return (await openRepo(daemon, row)) !== null;
 }
 
 /** Never found out anew: what a folder led to when a person agreed is recorded, what it leads to now is not meant. */

@@ -10,7 +10,7 @@ import { insertRepo, repoByPath, type RepoRow } from "../store/repos.ts";
 import type { Planned } from "./approvable.ts";
 import { notJj } from "./handlers/resolve.ts";
 import { isKept, keptStateOf, unmarkKept } from "./kept-state.ts";
-import { openRepo, startRepo } from "./repos.ts";
+import { openRepo } from "./repos.ts";
 import type { Daemon } from "./runtime.ts";
 
 /** Throws `not-a-jj-repo`, `already-registered`. Versions of tools are checked when a thread is made, and by `kk doctor`. */
@@ -102,11 +102,10 @@ export function registerWork(daemon: Daemon, row: RepoRow): ApprovedWork & { row
   };
 }
 
-/** After its end: watched from now on. */
+/** After its end. Watching it is begun by whoever serves: the handler, or the boot for all of them. */
 export async function registered(daemon: Daemon, row: RepoRow): Promise<void> {
   unmarkKept(daemon, row.repoId);
   // After a death between opening and recording, this process has not opened it yet.
   if (!daemon.repos.has(row.repoId)) await openRepo(daemon, row);
-  startRepo(daemon, row.repoId);
   daemon.log.info(`registered ${row.repoRoot} as ${row.repoId}`);
 }

@@ -28,6 +28,8 @@ export class RegistryRig {
   /** Crash point at which the daemon dies, once. */
   crashAt: string | null = null;
   readonly crashesSeen: string[] = [];
+  /** Repositories as the daemon of now began to watch them. */
+  readonly starts: string[] = [];
   #running: RunningDaemon | null = null;
 
   private constructor(repo: TestRepo, stateDir: string) {
@@ -47,8 +49,17 @@ export class RegistryRig {
   async boot(): Promise<void> {
     const real = makeWorld(this.stateDir, () => LOG);
     real.files.ensureDir(this.stateDir, 0o700);
+    this.starts.length = 0;
     const world: World = {
       ...real,
+      openRepo: async (row, socket) => {
+        const repo = await real.openRepo(row, socket);
+        const start = (): Promise<void> => {
+          this.starts.push(row.repoId);
+          return repo.cascade.start();
+        };
+        return { ...repo, cascade: { ...repo.cascade, start } };
+      },
       terminals: { look: (pid) => TERMINALS[pid] ?? null },
       processes: { ...real.processes, parentOf: () => null },
       crash: { at: (name) => this.#crash(name) },

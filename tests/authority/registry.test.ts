@@ -216,6 +216,30 @@ describe("unregister", () => {
     ).toEqual([]);
   });
 
+  test("record cannot be marked as kept → that error, and the repository goes on as before", async () => {
+    const { repo } = await rig.register();
+    const approval = await rig.agreed(request(repo.repoId, true));
+    const { files } = rig.daemon.world;
+    const real = files.writeDurable;
+    files.writeDurable = (path, ...rest) => {
+      if (path.endsWith("/kept.json")) throw new Error("no space left");
+      real(path, ...rest);
+    };
+    const call = rig.call("UnregisterRepo", { ...request(repo.repoId, true).args, approval });
+    expect(await codeOf(call)).toBe("internal");
+    files.writeDurable = real;
+    expect(
+      rig.rows("SELECT state FROM user_approved_operations WHERE method = 'UnregisterRepo'"),
+    ).toEqual([{ state: "Failed" }]);
+    const threads = await rig.call("RepoThreadSummaries", {
+      repo: { repoId: repo.repoId },
+      closed: true,
+    });
+    expect(threads.threads).toEqual([]);
+    expect(rig.starts).toEqual([repo.repoId, repo.repoId]);
+    expect((await rig.call("ListRepos", {})).repos).toHaveLength(1);
+  });
+
   test("repository that is gone from the disk → only with --keep-state, by its old path", async () => {
     const { repo } = await rig.register();
     await rig.stop();
@@ -254,6 +278,7 @@ describe("deaths of the daemon", () => {
       expect(repos.map((repo) => repo.repoId)).toEqual([op!["operation_id"] as string]);
       expect(rig.recorded()).toEqual([op!["operation_id"] as string]);
       expect(rig.daemon.repos.size).toBe(1);
+      expect(rig.starts).toEqual(repos.map((repo) => repo.repoId));
       // The client asks again: registered, without another approval.
       expect((await rig.call("RegisterRepo", { ...args(), approval })).created).toBe(false);
     });

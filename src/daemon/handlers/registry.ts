@@ -65,6 +65,7 @@ async function register(
         )
       : await goOn(daemon, "RegisterRepo", grant.begun);
   await registered(daemon, row);
+  startRepo(daemon, row.repoId);
   return { repo: repoSummary(daemon, row), created: true };
 }
 
