@@ -96,14 +96,9 @@ async function find(
  */
 export function pinned<T>(target: Target, input: T, { repoId, threadId, failed }: Subject): T {
   if (repoId === null || failed !== null) return input;
-  switch (target) {
-    case "repo":
-      return { ...input, repo: { repoId } };
-    case "thread":
-      return { ...input, repo: { repoId }, ...(threadId === null ? {} : { thread: threadId }) };
-    default:
-      return input;
-  }
+  if (target === "repo") return { ...input, repo: { repoId } };
+  if (target !== "thread") return input;
+  return { ...input, repo: { repoId }, ...(threadId === null ? {} : { thread: threadId }) };
 }
 
 function about(repoId: string, threadId: string | null): Subject {

@@ -33,9 +33,9 @@ export interface Spending {
   grant: Grant;
   digest: string;
   /** What the plan was about. */
-  rowFor(operationId: string): RepoRow;
+  rowFor: (operationId: string) => RepoRow;
   /** Looked at once more together with the claim; throws why it may not be done any more. */
-  check?(): void;
+  check?: () => void;
 }
 
 /**

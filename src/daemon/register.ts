@@ -17,7 +17,7 @@ import type { Daemon } from "./runtime.ts";
 export async function planRegister(
   daemon: Daemon,
   folder: string,
-): Promise<Planned & { rowFor(operationId: string): RepoRow }> {
+): Promise<Planned & { rowFor: (operationId: string) => RepoRow }> {
   const location = await locate(daemon, folder);
   if (repoByPath(daemon.userDb, location.repoDir) !== null) {
     throw fail(

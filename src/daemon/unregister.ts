@@ -26,7 +26,7 @@ const MAX_NAMED = 5;
 export async function planUnregister(
   daemon: Daemon,
   args: UnregisterArgs,
-): Promise<Planned & { row: RepoRow; check(): void }> {
+): Promise<Planned & { row: RepoRow; check: () => void }> {
   const row = await rowOf(daemon, args.repo);
   const closed = checkThreads(daemon, row, args.keepState);
   const { root, recovery } = repoPaths(daemon.stateDir, row.repoId);

@@ -200,7 +200,7 @@ describe("unregister", () => {
     const { repo } = await rig.register();
     const approval = await rig.agreed(request(repo.repoId, false));
     const { files } = rig.daemon.world;
-    const real = files.listDir;
+    const real = files.listDir.bind(files);
     // The plan looks at the threads first and into this folder last.
     files.listDir = (path) => {
       if (path.endsWith("/recovery")) addThread(repo.repoId);
@@ -220,7 +220,7 @@ describe("unregister", () => {
     const { repo } = await rig.register();
     const approval = await rig.agreed(request(repo.repoId, true));
     const { files } = rig.daemon.world;
-    const real = files.writeDurable;
+    const real = files.writeDurable.bind(files);
     files.writeDurable = (path, ...rest) => {
       if (path.endsWith("/kept.json")) throw new Error("no space left");
       real(path, ...rest);
