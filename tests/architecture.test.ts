@@ -115,7 +115,7 @@ const DOORS: readonly Door[] = [
   {
     what: "changing intents",
     pattern:
-      /\b(?:insertIntent|insertDiverged|setIntentState|savePlan|bindSoftBatch|rebindSoftBatch|completeBatch)\b|(?:INSERT INTO|UPDATE) sync_intents\b/,
+      /\b(?:insertIntent|insertDiverged|setIntentState|savePlan|bindSoftBatch|rebindSoftBatch|completeBatch|claimByRestart|markStartupDelivered|acknowledgeStartup|setExhausted|startEpoch)\b|(?:INSERT INTO|UPDATE) sync_intents\b/,
     inside: ["src/cascade/moves.ts", "src/store/"],
     why: "every change has its crash points there, and the crash matrix finds it by them",
   },

@@ -2,14 +2,17 @@
  * Benchmarks (performance chapter of the specification): every figure stands beside a floor measured in the same run.
  *
  *   bun run bench                 all of them
- *   bun run bench hook            one
- *   --n 500                       samples per row, default 200
+ *   bun run bench hook probe      some: hook, cascade, probe, catchup
+ *   --n 500                       samples per row, default 200; slow ones take fewer
  *   --json                        the rows as JSON instead of a table
  *
  * Exit code 1 when a benchmark cannot be run; a missed target is reported, not an error: machines are noisy.
  */
 import { parseArgs } from "node:util";
+import { cascadeBench } from "./cascade.ts";
+import { catchupBench } from "./catchup.ts";
 import { hookBench } from "./hook.ts";
+import { probeBench } from "./probe.ts";
 import { table, type Row } from "./stats.ts";
 
 export interface BenchOptions {
@@ -18,7 +21,12 @@ export interface BenchOptions {
   stub: boolean;
 }
 
-const BENCHES: Record<string, (options: BenchOptions) => Promise<Row[]>> = { hook: hookBench };
+const BENCHES: Record<string, (options: BenchOptions) => Promise<Row[]>> = {
+  hook: hookBench,
+  cascade: cascadeBench,
+  probe: probeBench,
+  catchup: catchupBench,
+};
 const DEFAULT_SAMPLES = 200;
 
 async function main(): Promise<void> {
@@ -40,7 +48,8 @@ async function main(): Promise<void> {
     if (bench === undefined)
       throw new Error(`no benchmark ${name}; there are: ${Object.keys(BENCHES).join(" ")}`);
     results[name] = await bench({ samples, stub: values.stub });
-    if (!values.json) console.log(`${name}, ${samples} samples each\n\n${table(results[name])}\n`);
+    if (!values.json)
+      console.log(`${name}, up to ${samples} samples each\n\n${table(results[name])}\n`);
   }
   if (values.json) console.log(JSON.stringify({ samples, results }, null, 2));
 }

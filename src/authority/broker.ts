@@ -296,6 +296,14 @@ const CLAIM_TEXTS: Record<ClaimProblem, [code: string, message: string]> = {
 
 /** Why a plan cannot be confirmed where it was asked for; null when it can. */
 export function presenceProblem(presence: Presence): KikiError | null {
+  if (presence.unreadable) {
+    return fail(
+      "approval",
+      "presenter-unreadable",
+      "kiki cannot look at the process that shows the plan, so it cannot tell whether an agent started it",
+      "run the command as yourself, outside of containers and namespaces",
+    );
+  }
   if (presence.agent) return notConfirmed("presenter-is-an-agent");
   if (presence.terminal === null) {
     return fail(

@@ -6,8 +6,10 @@ export interface Presence {
   /** null: no controlling terminal, or no such process. */
   terminal: string | null;
   foreground: boolean;
-  /** It, or what it was started by, is an agent's, or it sits on an agent's terminal. */
+  /** It, or what it was started by, is an agent's, or it sits on an agent's terminal; or nobody can tell. */
   agent: boolean;
+  /** It does not let itself be looked at: nobody can tell. */
+  unreadable: boolean;
 }
 
 export interface PresenceDeps {
@@ -17,7 +19,7 @@ export interface PresenceDeps {
   agents(): ProcessIdentity[];
 }
 
-const NOBODY: Presence = { terminal: null, foreground: false, agent: false };
+const NOBODY: Presence = { terminal: null, foreground: false, agent: false, unreadable: false };
 /** A process table has no deeper lines of descent; one that seems to is not one. */
 const MAX_ANCESTORS = 256;
 
@@ -37,6 +39,7 @@ export function presenceOf(deps: PresenceDeps, pid: number | undefined): Presenc
   return {
     terminal: shown.terminal,
     foreground: shown.foreground,
+    unreadable: shown.agentMark === null,
     agent:
       // Its own environment must be readable; that of a root-owned ancestor never is.
       shown.agentMark !== false ||

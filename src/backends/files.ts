@@ -9,6 +9,7 @@ import {
   existsSync,
   fsyncSync,
   ftruncateSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -23,10 +24,13 @@ import {
   unlinkSync,
   writeFileSync,
   writeSync,
+  type Stats,
 } from "node:fs";
 import { createHash, randomBytes } from "node:crypto";
 import { link, open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+
+const PIECE_BYTES = 1024 * 1024;
 
 /**
  * Replaces `path` by `bytes` so that a crash leaves the old or the new content: temporary file in the same folder,
@@ -119,23 +123,105 @@ export function listDir(path: string): string[] {
 }
 
 /**
- * Durable byte copy, parents made; a symlink stays a symlink. Returns the SHA-256 of the content (of a symlink's target
- * text), or null when there is nothing to copy (gone, or not a file).
+ * Durable byte copy, parents made; a symlink stays a symlink, an executable file executable. Returns the SHA-256 of the
+ * content (of a symlink's target text), or null when there is nothing to copy (gone, or not a file). `from` may be the
+ * raw bytes of a path that is no text.
  */
-export function copyInto(from: string, to: string): string | null {
-  const stat = lstatSync(from, { throwIfNoEntry: false });
-  if (stat === undefined || !(stat.isFile() || stat.isSymbolicLink())) return null;
+export function copyInto(from: string | Uint8Array, to: string): string | null {
+  const source = typeof from === "string" ? from : Buffer.from(from);
+  const stat = fileAt(source);
+  if (stat === null) return null;
   mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
-  if (stat.isSymbolicLink()) {
-    const target = readlinkSync(from);
-    rmSync(to, { force: true });
-    symlinkSync(target, to);
-    syncFolder(dirname(to));
-    return createHash("sha256").update(target).digest("hex");
+  if (!stat.isSymbolicLink()) return copyFile(source, to, 0o600 | (stat.mode & 0o100));
+  const target = readlinkSync(source, { encoding: "buffer" });
+  rmSync(to, { force: true });
+  symlinkSync(target, to);
+  syncFolder(dirname(to));
+  return createHash("sha256").update(target).digest("hex");
+}
+
+/** In pieces: what an agent leaves lying about may be larger than memory. */
+function copyFile(from: string | Buffer, to: string, mode: number): string {
+  const temporary = join(dirname(to), `.${randomBytes(6).toString("hex")}.tmp`);
+  const hash = createHash("sha256");
+  try {
+    const fd = openSync(temporary, "wx", mode);
+    try {
+      for (const piece of piecesOf(from)) {
+        hash.update(piece);
+        writeAll(fd, piece);
+      }
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    chmodSync(temporary, mode);
+    renameSync(temporary, to);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
   }
-  const bytes = readFileSync(from);
-  writeDurable(to, bytes, 0o600);
-  return createHash("sha256").update(bytes).digest("hex");
+  syncFolder(dirname(to));
+  return hash.digest("hex");
+}
+
+function* piecesOf(path: string | Buffer): Generator<Uint8Array> {
+  const piece = Buffer.alloc(PIECE_BYTES);
+  const fd = openSync(path, "r");
+  try {
+    for (;;) {
+      const length = readSync(fd, piece, 0, PIECE_BYTES, null);
+      if (length === 0) return;
+      yield piece.subarray(0, length);
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** SHA-256 of a file's bytes, or of a symlink's target; null when there is neither. */
+export function sha256(path: string): string | null {
+  const stat = fileAt(path);
+  if (stat === null) return null;
+  const hash = createHash("sha256");
+  if (stat.isSymbolicLink()) hash.update(readlinkSync(path, { encoding: "buffer" }));
+  else for (const piece of piecesOf(path)) hash.update(piece);
+  return hash.digest("hex");
+}
+
+/** null for what is gone, or is neither file nor symlink. */
+function fileAt(path: string | Buffer): Stats | null {
+  try {
+    const stat = lstatSync(path);
+    return stat.isFile() || stat.isSymbolicLink() ? stat : null;
+  } catch (error) {
+    if (isMissing(error) || (error as { code?: string }).code === "ENOTDIR") return null;
+    throw error;
+  }
+}
+
+/**
+ * A second name for a file (or symlink), parents made; one that is taken is replaced. Whoever writes into the file goes
+ * on writing into both; whoever replaces the first name leaves the second.
+ */
+export function hardLink(from: string, to: string): "linked" | "absent" | "other-device" {
+  mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+  rmSync(to, { force: true });
+  try {
+    linkSync(from, to);
+    return "linked";
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === "EXDEV") return "other-device";
+    // EPERM: a folder, which has no second name.
+    if (code === "ENOENT" || code === "ENOTDIR" || code === "EPERM") return "absent";
+    throw error;
+  }
+}
+
+/** A folder of kiki's own with all it holds; one that is not there is success. */
+export function removeTree(path: string): void {
+  rmSync(path, { recursive: true, force: true });
 }
 
 /**

@@ -5,6 +5,7 @@
 import { watch as fsWatch } from "node:fs";
 import { errorLine } from "../core/errors.ts";
 import type { FsEvents } from "../ports/fs-events.ts";
+import { inotifyRefused } from "./inotify.ts";
 
 type Armed = Awaited<ReturnType<FsEvents["watch"]>>;
 type Subscribe = typeof import("@parcel/watcher").subscribe;
@@ -17,15 +18,15 @@ export interface FsEventsOptions {
 export function createFsEvents(options: FsEventsOptions = {}): FsEvents {
   const load = options.load ?? loadNative;
   return {
-    async watch(folder, onChange) {
+    async watch(folder, onChange, onLost = () => undefined) {
       let why: string;
       try {
-        return await watchNatively(await load(), folder, onChange);
+        return await watchNatively(await load(), folder, onChange, onLost);
       } catch (error) {
         why = `@parcel/watcher: ${errorLine(error)}`;
       }
       try {
-        return { ...watchPlainly(folder, onChange), reason: `fs.watch in place of ${why}` };
+        return { ...watchPlainly(folder, onChange, onLost), reason: `fs.watch in place of ${why}` };
       } catch (error) {
         return {
           armed: false,
@@ -38,6 +39,8 @@ export function createFsEvents(options: FsEventsOptions = {}): FsEvents {
 }
 
 async function loadNative(): Promise<Subscribe> {
+  const refused = inotifyRefused();
+  if (refused !== null) throw new Error(refused);
   const { default: watcher } = await import("@parcel/watcher");
   return watcher.subscribe;
 }
@@ -46,16 +49,24 @@ async function watchNatively(
   subscribe: Subscribe,
   folder: string,
   onChange: () => void,
+  onLost: (reason: string) => void,
 ): Promise<Armed> {
   // An error means that events were lost or the folder is gone: the receiver lists again either way.
-  const subscription = await subscribe(folder, () => onChange());
+  const subscription = await subscribe(folder, (error) => {
+    if (error === null) onChange();
+    else onLost(`@parcel/watcher: ${errorLine(error)}`);
+  });
   return { armed: true, stop: () => subscription.unsubscribe() };
 }
 
 /** Not recursive on Linux; what is watched with it (a repository's op heads) is flat. */
-function watchPlainly(folder: string, onChange: () => void): Armed {
+function watchPlainly(
+  folder: string,
+  onChange: () => void,
+  onLost: (reason: string) => void,
+): Armed {
   const watcher = fsWatch(folder, { persistent: false }, () => onChange());
-  watcher.on("error", () => onChange());
+  watcher.on("error", (error) => onLost(`fs.watch: ${errorLine(error)}`));
   return {
     armed: true,
     stop: () => {

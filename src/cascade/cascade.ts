@@ -1,6 +1,6 @@
 /** One repository's cascade: watching, boundaries, boot recovery. The daemon talks to nothing else in this folder. */
 import type { HookDecision } from "../core/hook-decision.ts";
-import type { OpId, ThreadId } from "../core/ids.ts";
+import type { IncarnationId, IntentId, OpId, ThreadId } from "../core/ids.ts";
 import { errorLine } from "../core/errors.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import { write } from "../store/db.ts";
@@ -12,7 +12,10 @@ import { Deliver, forgetHeld, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
+import { Restarts } from "./restart.ts";
 import { settle, type SettleMode } from "./settle.ts";
+import { makeTroubles, type Troubles } from "./troubles.ts";
+import { turnEnded, type TurnEndInput } from "./turn-end.ts";
 import { Views } from "./views.ts";
 import { Watcher } from "./watcher.ts";
 
@@ -33,12 +36,26 @@ export interface Cascade {
   hold(caller: HookCaller, token: string, signal: AbortSignal): Promise<HookDecision>;
   markDelivered(caller: HookCaller, intentId: string, turn: number, batch: number): boolean;
   event(caller: HookCaller, raw: unknown): Promise<void>;
+  /** Edges that wait for a person. */
+  readonly troubles: Troubles;
+  /** Inside the transaction that makes an incarnation ready, or retires it. Call what it returns after the commit. */
+  agentReady(threadId: ThreadId, incarnation: IncarnationId): () => void;
+  agentEnded(threadId: ThreadId, incarnation: IncarnationId): () => void;
+  /** An agent has ended, or a person has repaired something: starts another one where an intent is owed to it. */
+  considerRestart(threadId: ThreadId): void;
+  /**
+   * Inside a transaction: what a person decided about an exhausted delivery. Call what it returns after the commit; it
+   * goes on with the thread. Throws when the intent is not exhausted, or in another epoch.
+   */
+  retryDelivery(intentId: IntentId, epoch: number): () => void;
+  discardDelivery(intentId: IntentId, approvalId: string): () => void;
   watching(): { events: boolean; reason: string | null };
 }
 
 export function makeCascade(deps: CascadeDeps): Cascade {
   const views = new Views(deps.jj);
-  const watcher = new Watcher(deps, views);
+  const snapshots = new Set<string>();
+  const watcher = new Watcher(deps, views, snapshots);
   const boundaries = new Map<string, Boundary>();
   const running = new Set<Promise<void>>();
   const booted = Promise.withResolvers<void>();
@@ -50,11 +67,36 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     boundaries.set(incarnation, fresh);
     return fresh;
   };
-  const inbox = new Inbox(
+  /** Never rejects; `stop` waits for it. */
+  const track = (work: Promise<void>): void => {
+    running.add(work);
+    void work.finally(() => running.delete(work));
+  };
+  const inbox: Inbox = new Inbox(
     deps,
     (incarnation) => boundary(incarnation).changed(),
     (caller, whose) => forgetHeld(deps, caller, boundary(caller.incarnation), whose),
+    (caller) => {
+      track(turnEnded(turnEnd, caller));
+      restarts.turnEnded(caller);
+    },
   );
+  const restarts = new Restarts({
+    deps,
+    views,
+    inbox,
+    boundary,
+    refresh: () => watcher.refresh(),
+  });
+  const turnEnd: TurnEndInput = {
+    deps,
+    running: snapshots,
+    refresh: () => watcher.refresh(),
+    isBusy: (caller) =>
+      boundary(caller.incarnation).settling !== null ||
+      boundary(caller.incarnation).holds.size > 0 ||
+      inbox.passedUnresolved(caller),
+  };
 
   const startSettling = (
     caller: HookCaller,
@@ -65,22 +107,28 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     const b = boundary(caller.incarnation);
     const settling = { intentId, ordinal, open: mode === "bind" };
     b.begin(settling);
-    const work = settle({
-      deps,
-      views,
-      inbox,
-      boundary: b,
-      settling,
-      caller,
-      intentId,
-      ordinal,
-      mode,
-      refresh: () => watcher.refresh(),
-    });
-    running.add(work);
-    void work.finally(() => running.delete(work));
+    track(
+      settle({
+        deps,
+        views,
+        inbox,
+        boundary: b,
+        settling,
+        caller,
+        intentId,
+        ordinal,
+        mode,
+        refresh: () => watcher.refresh(),
+      }),
+    );
   };
-  const deliver = new Deliver({ deps, inbox, boundary, settle: startSettling });
+  const deliver = new Deliver({
+    deps,
+    inbox,
+    boundary,
+    settle: startSettling,
+    restart: (caller) => restarts.consider(caller.threadId, caller.incarnation),
+  });
 
   const recover = async (): Promise<void> => {
     await survivingJj(deps);
@@ -89,11 +137,13 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     // Events that were spooled while no daemon was there count before anything is resumed.
     for (const caller of liveIncarnations(deps.db)) await inbox.drain(caller);
     for (const intent of boundIntents(deps.db)) {
-      if (intent.state !== "Reconciling" || intent.barrier === null) continue;
+      if (intent.state !== "Reconciling" && !intent.recovering) continue;
+      if (intent.barrier === null) continue;
       const caller = { threadId: intent.threadId, incarnation: intent.barrier.incarnation };
       deps.log.info(`resuming intent ${intent.intentId}`);
       startSettling(caller, intent.intentId, intent.barrier.batch, "resume");
     }
+    await restarts.boot();
   };
 
   return {
@@ -110,6 +160,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     },
     async stop() {
       await watcher.stop();
+      await restarts.stop();
       await Promise.all(running);
     },
     refreshToFrontier: () => watcher.refresh(),
@@ -146,6 +197,17 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       if (event.type === "UserPrompt") await deps.waitReady(caller.incarnation, READY_WAIT_MS);
       await inbox.event(caller, raw);
     },
+    troubles: makeTroubles(
+      deps,
+      views,
+      () => watcher.refresh(),
+      (threadId) => restarts.consider(threadId),
+    ),
+    agentReady: (threadId, incarnation) => restarts.ready(threadId, incarnation),
+    agentEnded: (threadId, incarnation) => restarts.ended(threadId, incarnation),
+    considerRestart: (threadId) => restarts.consider(threadId),
+    retryDelivery: (intentId, epoch) => restarts.retry(intentId, epoch),
+    discardDelivery: (intentId, approvalId) => restarts.discard(intentId, approvalId),
     watching: () => watcher.state,
   };
 }

@@ -24,7 +24,7 @@ export interface OwnedStack {
 /** The error is the reason of a `TopologyDiverged`. */
 export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedStack, string>> {
   const { jj, child, deps } = scene;
-  const view = await scene.views.at(op);
+  const view = await scene.views.heads(op);
   const head = view.get(child.workspaceName)?.commitId;
   if (head === undefined) return err("ChildAbandoned");
   const base = await standingBase(jj, op, {
@@ -33,16 +33,15 @@ export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedSt
     childHead: head,
   });
   if (base === null) return err("AnchorNotInChild");
-  const range = `(${base}..${head})`;
   const heads = followersOf(deps.db, child.threadId)
     .map((id) => view.get(cascadeThread(deps.db, id)!.workspaceName)?.commitId)
     .filter((id): id is CommitId => id !== undefined);
-  const members = await jj.commits(op, `${base}..${head}`);
-  const descendants = await jj.commits(op, `descendants(${range}) ~ ${range}`);
-  const ours =
-    heads.length === 0 || descendants.length === 0
-      ? []
-      : await jj.commits(op, `(descendants(${range}) ~ ${range}) & ::(${heads.join(" | ")})`);
+  // The members, and all that stands on them: whatever lies between two of these commits is one of them.
+  const all = await jj.commits(op, `descendants(${base}..${head})`);
+  const members = behind(all, [head]);
+  const inChain = new Set(members);
+  const descendants = all.filter((c) => !inChain.has(c));
+  const ours = behind(descendants, heads);
   const checked = validateStack({
     base,
     head,
@@ -57,7 +56,7 @@ export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedSt
 }
 
 /** Threads that follow `thread`, directly or through others. */
-function followersOf(db: Db, thread: ThreadId): ThreadId[] {
+export function followersOf(db: Db, thread: ThreadId): ThreadId[] {
   const all = edges(db);
   const found: ThreadId[] = [];
   for (let level = [thread]; level.length > 0;) {
@@ -69,23 +68,42 @@ function followersOf(db: Db, thread: ThreadId): ThreadId[] {
   return found;
 }
 
-/** The staged view must show the same changes, each with one parent, on the new base, and the child's head among them. */
-export async function stagedFits(
+/**
+ * The staged view must show the same changes, each with one parent, on the new base, and the child's head among them.
+ * Returns that head; null where it is otherwise.
+ */
+export async function stagedHead(
   scene: Scene,
   staged: OpId,
   toBase: CommitId,
   owned: OwnedStack,
-): Promise<boolean> {
-  const view = await scene.views.at(staged);
-  const head = view.get(scene.child.workspaceName);
-  if (head === undefined || head.divergent) return false;
-  const chain = await scene.jj.commits(staged, `${toBase}..${head.commitId}`);
-  const moved = await scene.jj.commits(staged, `descendants(roots(${toBase}..${head.commitId}))`);
-  return (
+): Promise<CommitView | null> {
+  const head = (await scene.views.heads(staged)).get(scene.child.workspaceName)?.commitId;
+  if (head === undefined) return null;
+  const moved = await scene.jj.commits(staged, `descendants(roots(${toBase}..${head}))`);
+  const chain = behind(moved, [head]);
+  const ids = new Set(chain.map((c) => c.commitId));
+  const roots = chain.filter((c) => !c.parents.some((parent) => ids.has(parent)));
+  const fits =
     sameChanges(chain, owned.chain) &&
     sameChanges(moved, [...owned.chain, ...owned.followers]) &&
-    moved.every((c) => c.parents.length === 1 && !c.divergent)
-  );
+    moved.every((c) => c.parents.length === 1 && !c.divergent) &&
+    roots.length === 1 &&
+    roots[0]!.parents[0] === toBase;
+  return (fits ? chain.find((c) => c.commitId === head) : null) ?? null;
+}
+
+/** Those of `commits` that are one of `heads` or behind one, by way of others of them. */
+function behind(commits: readonly CommitView[], heads: readonly CommitId[]): CommitView[] {
+  const byId = new Map(commits.map((c) => [c.commitId, c]));
+  const found = new Set<CommitView>();
+  for (const open = [...heads]; open.length > 0;) {
+    const commit = byId.get(open.pop()!);
+    if (commit === undefined || found.has(commit)) continue;
+    found.add(commit);
+    open.push(...commit.parents);
+  }
+  return commits.filter((c) => found.has(c));
 }
 
 function sameChanges(

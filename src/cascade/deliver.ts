@@ -3,14 +3,16 @@
  * facts, acts, and records. Decisions of one thread run one after another; a settlement runs beside them.
  */
 import {
+  AFTER_BLOCK,
   decideBoundary,
   type ActiveBarrier,
+  type ActiveRestart,
   type BoundaryDecision,
   type BoundaryFacts,
 } from "../core/barrier.ts";
 import type { HookDecision } from "../core/hook-decision.ts";
 import { threadPaths } from "../core/paths.ts";
-import { needsMarker } from "../core/intent.ts";
+import { isPrepared, needsMarker } from "../core/intent.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import {
   admit,
@@ -22,14 +24,18 @@ import {
   retireCallId,
   type AdmissionRow,
 } from "../store/admissions.ts";
-import { write } from "../store/db.ts";
+import { write, writeBeforeAnswer } from "../store/db.ts";
 import { cascadeThread, noteActivity } from "../store/edges.ts";
+import { promptNumber } from "../store/deliveries.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
+import { sessionById } from "../store/sessions.ts";
 import { Boundary, type HeldCall } from "./boundary.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
+import { isUnseen } from "./inbox.ts";
 import { changeIntents, fileEffect } from "./moves.ts";
 import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
+import { forgetTyped } from "./typed.ts";
 
 type PreTool = Extract<HarnessEvent, { type: "PreTool" }>;
 
@@ -47,6 +53,8 @@ export interface DeliverDeps {
     ordinal: number,
     mode: "bind" | "rebind" | "resume",
   ): void;
+  /** The incarnation's boundary cannot be proved: it is to be replaced. */
+  restart(caller: HookCaller): void;
 }
 
 export class Deliver {
@@ -129,6 +137,7 @@ export class Deliver {
       changeIntents(this.#d.deps, (changes) =>
         changes.acknowledged(decision.intentId, call.toolUseId, this.#d.deps.clock.now()),
       );
+      forgetTyped(this.#d.deps, caller.threadId);
       refreshMarker(this.#d.deps, caller.threadId);
     }
     throw new Error("too many acknowledgements for one call");
@@ -144,13 +153,23 @@ export class Deliver {
     const unresolved = unresolvedIntents(db, caller.threadId);
     const active =
       unresolved.find((i) => i.barrier !== null && i.state !== "TopologyDiverged") ?? null;
-    const next = nextReady(unresolved, active);
+    const started = unresolved.find(
+      (i) => i.restart !== null && isPrepared(i.state) && !i.exhausted,
+    );
+    const next = nextReady(unresolved, active ?? started ?? null);
     const sibling = open.find((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
     return {
       agentId: call.agentId === "" ? null : call.agentId,
       batch: { incarnation: caller.incarnation, ordinal: call.ordinal },
       admission: sibling?.admission ?? null,
       active: active === null ? null : toBarrier(active, sessionId),
+      restart: started === undefined ? null : toRestart(db, started),
+      promptOrdinal:
+        started === undefined || call.promptId === null
+          ? null
+          : promptNumber(db, caller.threadId, caller.incarnation, call.promptId),
+      unknownBatch:
+        call.agentId === "" && open.some((c) => c.agentId === "" && isUnseen(c.toolUseId)),
       next:
         next === null
           ? null
@@ -201,14 +220,9 @@ export class Deliver {
       }
       case "block": {
         this.#block(caller, call, decision.intentId, "generic");
-        if (decision.reason !== "recovery-required") {
-          this.#d.deps.raiseAttention({
-            threadId: caller.threadId,
-            kind: "cascade_conflict",
-            dedupKey: `${decision.intentId}:${decision.reason}`,
-            message: `the agent cannot be told what changed (${decision.reason}); its calls are blocked until it is restarted`,
-            loud: true,
-          });
+        if (AFTER_BLOCK[decision.reason] === "restart") {
+          this.#d.deps.log.info(`thread ${caller.threadId} is restarted: ${decision.reason}`);
+          this.#d.restart(caller);
         }
         return this.#deny(caller, blockText(decision.reason));
       }
@@ -237,7 +251,7 @@ export class Deliver {
   ): void {
     const { db, clock } = this.#d.deps;
     const now = clock.now();
-    write(db, () => {
+    writeBeforeAnswer(db, () => {
       admit(db, { ...call, ...row, incarnation: caller.incarnation, now });
       this.#note(caller, call, now);
     });
@@ -293,13 +307,22 @@ export class Deliver {
 function toBarrier(i: IntentRow, sessionId: string): ActiveBarrier {
   return {
     intentId: i.intentId,
-    state: i.state,
+    // A recovery that goes on by itself is a reconciliation to whoever waits for it.
+    state: i.recovering ? "Reconciling" : i.state,
     batch: { incarnation: i.barrier!.incarnation, ordinal: i.barrier!.batch },
     completed: i.batchCompletedAt !== null,
     receipt: i.receipt,
     sessionChanged: i.receiptSession !== null && i.receiptSession !== sessionId,
     redeliveries: i.softRedeliveryCount,
   };
+}
+
+function toRestart(db: CascadeDeps["db"], i: IntentRow): ActiveRestart {
+  const { incarnation } = i.restart!;
+  const session = sessionById(db, incarnation);
+  // Before the handshake nothing of it counts.
+  const echoedAt = session?.readyAt == null ? null : session.echoPrompt;
+  return { intentId: i.intentId, incarnation, echoedAt };
 }
 
 /** Oldest unresolved intent that may be worked on: those of an edge wait behind a diverged one of that edge. */

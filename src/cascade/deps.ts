@@ -20,10 +20,16 @@ export interface CascadeFiles {
   listDir(path: string): string[];
   readText(path: string): string | null;
   /**
-   * Durable byte copy (parents made; a symlink stays a symlink). Returns the SHA-256 of the content (of the target's
-   * text for a symlink), or null when the source is not there.
+   * Durable byte copy (parents made; a symlink stays a symlink, an executable one executable). Returns the SHA-256 of
+   * the content (of the target's text for a symlink), or null when the source is not there. `from` may be raw bytes.
    */
-  copyInto(from: string, to: string): string | null;
+  copyInto(from: string | Uint8Array, to: string): string | null;
+  /** SHA-256 as `copyInto` would give it; null when there is no file. */
+  sha256(path: string): string | null;
+  /** A second name for a file, parents made. Not across file systems; a name that is taken already is replaced. */
+  hardLink(from: string, to: string): "linked" | "absent" | "other-device";
+  /** A folder of kiki's own with all it holds. One that is not there is success. */
+  removeTree(path: string): void;
 }
 
 export interface CascadeDeps {
@@ -36,6 +42,22 @@ export interface CascadeDeps {
    * may still land; callers compare heads.
    */
   exclusive<T>(body: (jj: JjRepo) => Promise<T>): Promise<T>;
+  /**
+   * The agent's processes, but for its harness and hooks, stand still from `hold` to `release` (a neighbour's work; what
+   * it stopped is durable on the intent's account). `open`: paths of the workspace that one of them keeps open: what jj
+   * would replace there is still written into. `still: false`: nothing may be changed now.
+   */
+  standStill: {
+    hold(of: {
+      threadId: string;
+      intentId: string;
+      incarnation: string | null;
+      workspacePath: string;
+      /** Stopped already, on the same account: they stay so where it cannot be proved this time. */
+      paused: boolean;
+    }): Promise<{ still: true; open: string[] } | { still: false; reason: string }>;
+    release(intentId: string): Promise<void>;
+  };
   harness(name: HarnessName): Harness;
   files: CascadeFiles;
   fsEvents: FsEvents;
@@ -58,6 +80,43 @@ export interface CascadeDeps {
   /** Ready handshake: resolves true once the incarnation's ready transaction has committed. */
   waitReady(incarnation: string, timeoutMs: number): Promise<boolean>;
   sessionStarted(incarnation: string, sessionId: string): Promise<void>;
+  agents: Agents;
+}
+
+/** What a replacement is started for. */
+export interface Startup {
+  intentId: string;
+  epoch: number;
+  payloadSha256: string;
+  /** The mandatory first input, given the one-use id that it has to carry. */
+  prompt(deliveryId: string): string;
+}
+
+/** The neighbour that stops, ends and starts the processes of a thread's agent. */
+export interface Agents {
+  /**
+   * Stops every process of the thread's agent, the harness included, on the intent's account. null: all stand still;
+   * else why not, and then everybody goes on as before.
+   */
+  stop(threadId: string, intentId: string): Promise<string | null>;
+  /** Ends the harness of a live incarnation; nobody is to take that for a crash. null once it is gone, else why not. */
+  end(incarnation: string): Promise<string | null>;
+  /** Continues whom `stop` stopped, as they were found. */
+  release(intentId: string): Promise<void>;
+  /** The same for every intent that does not need it, first thing after a start of the daemon. */
+  releaseAllBut(needed: (intentId: string) => boolean): Promise<void>;
+  /**
+   * Starts the next incarnation in the agent's pane, with exclusive hooks proved anew and settings generated anew. One
+   * transaction retires the one before and makes the new one; `claim` runs inside it, and what it returns after it.
+   * Throws KikiError when that is not possible now: then nothing was started and nothing is counted.
+   */
+  replace(
+    threadId: string,
+    startup: Startup | null,
+    claim: (made: { incarnation: string; deliveryId: string }) => () => void,
+  ): Promise<string>;
+  /** Waits until it is ready or has ended, and ends one that does not become ready in time. */
+  settled(incarnation: string): Promise<"ready" | "ended" | "suspended">;
 }
 
 /** `[cascade]` of the configuration chapter, plus the named limits of this folder. */
@@ -68,6 +127,9 @@ export interface CascadeSettings {
   confirmMs: number;
   debounceMs: number;
   pollMs: number;
+  /** Restarts of one delivery epoch. */
+  attempts: number;
+  snapshot: "turn-end" | "never";
 }
 
 export const DEFAULT_SETTINGS: CascadeSettings = {
@@ -76,6 +138,8 @@ export const DEFAULT_SETTINGS: CascadeSettings = {
   confirmMs: 1_500,
   debounceMs: 250,
   pollMs: 5_000,
+  attempts: 3,
+  snapshot: "turn-end",
 };
 
 /** A hook's caller, proved by the daemon before it gets here. */

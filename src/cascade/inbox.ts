@@ -12,6 +12,7 @@ import {
   anyClosed,
   blockedCalls,
   closeBatch,
+  isKnownCall,
   lastOrdinal,
   openCalls,
   resolveCall,
@@ -25,23 +26,40 @@ import { unresolvedIntents } from "../store/intents.ts";
 import type { HeldCall } from "./boundary.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { changeIntents, type IntentChanges } from "./moves.ts";
+import { recordPrompt } from "./prompts.ts";
 
 type BatchClosed = Extract<HarnessEvent, { type: "BatchClosed" }>;
+type PostTool = Extract<HarnessEvent, { type: "PostTool" }>;
+
+const UNSEEN = "unseen:";
+
+/** Stands for whatever else of a batch nobody saw. */
+export function isUnseen(toolUseId: string): boolean {
+  return toolUseId.startsWith(UNSEEN);
+}
+
+/** An id of kiki's own, which no event can name. */
+function isInvented(toolUseId: string): boolean {
+  return isUnseen(toolUseId) || toolUseId.startsWith("passed:");
+}
 
 export class Inbox {
   readonly #deps: CascadeDeps;
   readonly #changed: (incarnation: string) => void;
   readonly #over: (caller: HookCaller, whose: (call: HeldCall) => boolean) => void;
+  readonly #turnEnded: (caller: HookCaller) => void;
 
-  /** `over`: nobody waits for an answer to these calls any more. */
+  /** `over`: nobody waits for an answer to these calls any more. `turnEnded`: the main agent's; not waited for. */
   constructor(
     deps: CascadeDeps,
     changed: (incarnation: string) => void,
     over: (caller: HookCaller, whose: (call: HeldCall) => boolean) => void,
+    turnEnded: (caller: HookCaller) => void,
   ) {
     this.#deps = deps;
     this.#changed = changed;
     this.#over = over;
+    this.#turnEnded = turnEnded;
   }
 
   /** One event that arrived by RPC, after everything that was spooled before it. */
@@ -74,9 +92,10 @@ export class Inbox {
         this.#note(caller, "Quiescent", false, `SessionStart ${event.source}`);
         return;
       case "UserPrompt":
-        this.#note(caller, "Running", false, "UserPromptSubmit");
+        recordPrompt(this.#deps, caller, event);
         return;
       case "PostTool":
+        this.#importUnseen(caller, event);
         write(db, () =>
           resolveCall(db, caller.incarnation, event.toolUseId, "post-tool", clock.now()),
         );
@@ -89,7 +108,10 @@ export class Inbox {
       case "TurnStopped":
         if (event.agentId === null) this.#dialogOver(caller);
         this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
-        if (event.agentId === null) this.#note(caller, "Quiescent", true, "Stop");
+        if (event.agentId === null) {
+          this.#note(caller, "Quiescent", true, "Stop");
+          this.#turnEnded(caller);
+        }
         return;
       case "SessionEnded":
         this.#endOpen(caller, () => true);
@@ -112,6 +134,38 @@ export class Inbox {
       case "Other":
         return;
     }
+  }
+
+  /**
+   * A tool ran that was neither admitted nor recorded as passed. Its batch is a passed one, and what else of it is in
+   * flight nobody knows: that stands in the rows until the batch closes.
+   */
+  #importUnseen(caller: HookCaller, event: PostTool): void {
+    const { db, clock } = this.#deps;
+    // A failure may be of a call that was refused before hooks.
+    if (event.failed || isKnownCall(db, caller.incarnation, event.toolUseId)) return;
+    const agentId = event.agentId ?? "";
+    const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
+    if (open.some((c) => c.admission === "Block")) return; // judged by its closing event
+    // The launcher alone wrote that some call passed: it may well be this one.
+    if (open.some((c) => isInvented(c.toolUseId)) || this.passedUnresolved(caller)) return;
+    const ordinal = open[0]?.ordinal ?? lastOrdinal(db, caller.incarnation, agentId) + 1;
+    const { promptId, toolName } = event;
+    write(db, () => {
+      for (const toolUseId of [event.toolUseId, `${UNSEEN}${event.toolUseId}`])
+        admit(db, {
+          incarnation: caller.incarnation,
+          agentId,
+          ordinal,
+          promptId,
+          toolUseId,
+          toolName,
+          admission: "PassThrough",
+          intentId: null,
+          answer: null,
+          now: clock.now(),
+        });
+    });
   }
 
   /** A batch closes only after every dialog of it was answered; a sibling's own end says nothing about one. */
@@ -155,7 +209,7 @@ export class Inbox {
     const first = open[0];
     if (first === undefined) return; // duplicate, or a batch whose every call was refused before hooks
     // A call that passed while nobody could be asked has an invented id until its batch is over.
-    const admitted = open.map((c) => c.toolUseId).filter((id) => !id.startsWith("passed:"));
+    const admitted = open.map((c) => c.toolUseId).filter((id) => !isInvented(id));
     const stale =
       admitted.length > 0
         ? !admitted.some((id) => listed.has(id))
@@ -193,7 +247,7 @@ export class Inbox {
       (c) =>
         c.admission === "PassThrough" &&
         !c.resolved &&
-        !c.toolUseId.startsWith("passed:") &&
+        !isInvented(c.toolUseId) &&
         !listed.has(c.toolUseId),
     );
     const { agentId, ordinal } = open[0]!;

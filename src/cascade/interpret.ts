@@ -4,27 +4,30 @@
  */
 import { workspaceMove } from "../core/ancestry.ts";
 import { edgeStep, edgeTail } from "../core/edge.ts";
-import { KikiError } from "../core/errors.ts";
+import { fail } from "../core/errors.ts";
 import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import { assertNever } from "../core/result.ts";
 import { classify, type Classification, type TransitionFacts } from "../core/classify.ts";
-import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
+import type { JjRepo, WorkspaceHead } from "../ports/jj.ts";
 import { edges, watchedThreads, type CascadeThread, type Edge } from "../store/edges.ts";
 import { addTrigger, newestOfEdge, unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import type { IntentChanges } from "./moves.ts";
-import type { View } from "./views.ts";
+import { related, type Related, type Relation } from "./related.ts";
+import type { Heads } from "./views.ts";
 
 /** One edge's parent head changed, as seen in one operation. */
 interface Transition {
   edge: Edge;
   child: CascadeThread;
   parent: CascadeThread;
-  after: WorkspaceView | null;
-  childAfter: WorkspaceView | null;
+  after: WorkspaceHead | null;
+  childAfter: WorkspaceHead | null;
   /** Parent views of a merge operation disagree and its result fits none of them. */
   incoherent: boolean;
+  /** Of a merge of operations: a divergent head is then no coherent result either. */
+  merge: boolean;
 }
 
 export interface Interpretation {
@@ -39,10 +42,10 @@ export interface Interpretation {
  */
 export function transitionsOf(
   deps: Pick<CascadeDeps, "db">,
-  before: readonly View[],
-  after: View,
+  before: readonly Heads[],
+  after: Heads,
   skip: (edge: Edge) => boolean = () => false,
-  forks: readonly View[] = [],
+  forks: readonly Heads[] = [],
 ): Transition[] {
   const threads = new Map(watchedThreads(deps.db).map((t) => [t.threadId, t]));
   const found: Transition[] = [];
@@ -51,7 +54,7 @@ export function transitionsOf(
     const parent = threads.get(edge.parent);
     if (child === undefined || parent === undefined || skip(edge)) continue;
     const now = after.get(parent.workspaceName) ?? null;
-    const at = (view: View): WorkspaceView | null => view.get(parent.workspaceName) ?? null;
+    const at = (view: Heads): WorkspaceHead | null => view.get(parent.workspaceName) ?? null;
     const move = workspaceMove(before.map(at), now, forks.map(at));
     if (move.kind === "unchanged") continue;
     found.push({
@@ -61,6 +64,7 @@ export function transitionsOf(
       after: now,
       childAfter: after.get(child.workspaceName) ?? null,
       incoherent: move.kind === "IncoherentViews",
+      merge: before.length > 1,
     });
   }
   return found;
@@ -84,20 +88,58 @@ function standsOn(db: CascadeDeps["db"], edge: Edge): CommitId | null {
   return moving ? null : edge.lastSynchronized;
 }
 
-/** Reads jj for every transition; no writes. */
+/**
+ * jj's stale recovery shows a change twice until kiki, or a person, has chosen: no news of its thread's while an intent
+ * of it is under way. `@` is exact all the time.
+ */
+export function settledView<V extends { commitId: CommitId }>(
+  db: CascadeDeps["db"],
+  thread: ThreadId,
+  view: V | null,
+): (V & { settling: boolean }) | null {
+  if (view === null) return null;
+  const settling = unresolvedIntents(db, thread).some(
+    (i) => i.state === "Reconciling" || i.state === "RecoveryRequired",
+  );
+  return { ...view, settling };
+}
+
+/** Reads jj for every transition, all of them by one read where nothing was rewritten in between; no writes. */
 export async function interpret(
   deps: Pick<CascadeDeps, "db" | "jj">,
   op: OpId,
   transitions: readonly Transition[],
+  known: Related | null = null,
 ): Promise<Interpretation> {
+  const questions = transitions.map((transition) => {
+    const asked = askedOf(deps.db, transition);
+    return { transition, tail: asked.fromBase, asked };
+  });
+  const answer = await relate(
+    deps.jj,
+    op,
+    questions.map((q) => q.asked),
+    known,
+  );
   const out: Interpretation = { op, edges: [] };
-  for (const transition of transitions) {
-    const { tail } = startOf(deps.db, transition.edge);
-    const decided = await decide(deps.jj, op, transition, tail);
-    if (decided === null) continue;
-    out.edges.push({ transition, tail, decided });
+  for (const { transition, tail, asked } of questions) {
+    const decided = await decide(deps.jj, op, transition, asked, answer);
+    if (decided !== null) out.edges.push({ transition, tail, decided });
   }
   return out;
+}
+
+/** What `interpret` will ask jj about these transitions as things stand, asked ahead of its turn. */
+export function readAhead(
+  deps: Pick<CascadeDeps, "db" | "jj">,
+  op: OpId,
+  transitions: readonly Transition[],
+): Promise<Related> {
+  return relate(
+    deps.jj,
+    op,
+    transitions.map((transition) => askedOf(deps.db, transition)),
+  );
 }
 
 /**
@@ -108,35 +150,94 @@ async function decide(
   jj: JjRepo,
   op: OpId,
   transition: Transition,
-  tail: CommitId,
+  asked: Asked,
+  answer: Related,
 ): Promise<Classification | null> {
   if (transition.incoherent) return { kind: "TopologyDiverged", reason: "IncoherentViews" };
-  const { edge, after: parent, childAfter: child } = transition;
-  const asked = { fromBase: tail, standsOn: edge.lastSynchronized, parent, child };
-  try {
-    return classify(await transitionFacts(jj, op, asked));
-  } catch (error) {
-    const unknown = error instanceof KikiError && error.code === "jj-revset";
-    if (!unknown || (await jj.existing(op, [tail])).length > 0) throw error;
-    return null;
-  }
+  if (isOpen(asked) && !answer.rows.has(asked.fromBase)) return null;
+  const head = asked.parent === null ? undefined : answer.rows.get(asked.parent.commitId);
+  if (transition.merge && head?.divergent === true && asked.parent?.settling !== true)
+    return { kind: "TopologyDiverged", reason: "IncoherentViews" };
+  return classify(await factsFrom(jj, op, asked, answer));
 }
 
-/** Ancestry facts of one edge in the view of one operation. */
+/** `settling`: that its change shows up twice is no news (`settledView`). */
+interface At {
+  commitId: CommitId;
+  settling?: boolean;
+}
+
+/** What one edge has to know: where it starts, and where parent and child are. */
+interface Asked {
+  fromBase: CommitId;
+  /** Base the child was last brought onto, where `fromBase` is one it is only being brought onto. */
+  standsOn?: CommitId;
+  parent: At | null;
+  child: At | null;
+  merge?: boolean;
+}
+
+function askedOf(db: CascadeDeps["db"], transition: Transition): Asked {
+  return {
+    fromBase: startOf(db, transition.edge).tail,
+    standsOn: transition.edge.lastSynchronized,
+    parent: transition.incoherent
+      ? null
+      : settledView(db, transition.edge.parent, transition.after),
+    child: settledView(db, transition.edge.child, transition.childAfter),
+    merge: transition.merge,
+  };
+}
+
+const NOTHING_ASKED: Related = { rows: new Map(), ids: new Set(), of: new Set() };
+
+/** An edge whose answer is not plain from the ids alone. */
+function isOpen(asked: Asked): asked is Asked & { parent: object; child: object } {
+  const { fromBase, parent, child, merge } = asked;
+  return parent !== null && child !== null && (parent.commitId !== fromBase || merge === true);
+}
+
+/** `known`: an earlier answer for the same operation, which may do. */
+async function relate(
+  jj: JjRepo,
+  op: OpId,
+  asked: readonly Asked[],
+  known: Related | null = null,
+): Promise<Related> {
+  const open = asked.filter(isOpen);
+  const ids = new Set(
+    open.flatMap((a) => [
+      a.parent.commitId,
+      a.child.commitId,
+      a.fromBase,
+      a.standsOn ?? a.fromBase,
+    ]),
+  );
+  const of = new Set(open.flatMap((a) => [a.child.commitId, a.fromBase]));
+  return ids.size === 0 ? NOTHING_ASKED : related(jj, op, ids, of, known);
+}
+
+/** Ancestry facts of one edge in the view of one operation. `jj-revset` when it does not know `fromBase`. */
 export async function transitionFacts(
   jj: JjRepo,
   op: OpId,
-  input: {
-    fromBase: CommitId;
-    /** Base the child was last brought onto, where `fromBase` is one it is only being brought onto. */
-    standsOn?: CommitId;
-    parent: WorkspaceView | null;
-    child: WorkspaceView | null;
-  },
+  asked: Asked,
 ): Promise<TransitionFacts> {
-  const { fromBase, parent, child } = input;
-  const toBase = parent?.commitId ?? null;
-  const childHead = child?.commitId ?? null;
+  const answer = await relate(jj, op, [asked]);
+  if (isOpen(asked) && !answer.rows.has(asked.fromBase))
+    throw fail("failed", "jj-revset", `no commit ${asked.fromBase} in operation ${short(op)}`);
+  return factsFrom(jj, op, asked, answer);
+}
+
+async function factsFrom(
+  jj: JjRepo,
+  op: OpId,
+  asked: Asked,
+  answer: Related,
+): Promise<TransitionFacts> {
+  const { fromBase } = asked;
+  const toBase = asked.parent?.commitId ?? null;
+  const childHead = asked.child?.commitId ?? null;
   const facts: TransitionFacts = {
     fromBase,
     toBase,
@@ -144,19 +245,34 @@ export async function transitionFacts(
     toBaseInChild: false,
     toBaseBehindFrom: false,
     anchorInChild: false,
-    divergent: (parent?.divergent ?? false) || (child?.divergent ?? false),
+    divergent: false,
   };
   if (toBase === null || childHead === null || toBase === fromBase) return facts;
-  [facts.toBaseInChild, facts.toBaseBehindFrom] = await Promise.all([
-    jj.isAncestor(op, toBase, childHead),
-    jj.isAncestor(op, toBase, fromBase),
-  ]);
+  const isBehind = (commit: CommitId, of: CommitId): boolean =>
+    answer.rows.get(commit)?.behind.includes(of) ?? false;
+  facts.divergent = [asked.parent, asked.child].some(
+    (at) => at?.settling !== true && answer.rows.get(at?.commitId ?? "")?.divergent === true,
+  );
+  facts.toBaseInChild = isBehind(toBase, childHead);
+  facts.toBaseBehindFrom = isBehind(toBase, fromBase);
   facts.anchorInChild = facts.toBaseInChild;
-  for (const anchor of new Set([fromBase, input.standsOn ?? fromBase])) {
-    facts.anchorInChild ||=
-      (await standingBase(jj, op, { fromBase: anchor, toBase, childHead })) !== null;
+  // What classification asks for only when nothing before it decides costs reads of its own.
+  if (facts.divergent || facts.toBaseBehindFrom) return facts;
+  for (const anchor of new Set([fromBase, asked.standsOn ?? fromBase])) {
+    if (facts.anchorInChild) break;
+    const recorded = answer.rows.get(anchor);
+    const stands = recorded?.hidden === false && isBehind(anchor, childHead);
+    const at = { fromBase: anchor, toBase, childHead };
+    facts.anchorInChild =
+      recorded !== undefined && (stands || (await rewrittenBase(jj, op, recorded, at)) !== null);
   }
   return facts;
+}
+
+interface Standing {
+  fromBase: CommitId;
+  toBase: CommitId;
+  childHead: CommitId;
 }
 
 /**
@@ -165,21 +281,60 @@ export async function transitionFacts(
  * squashed away, the commit it went into, which the chain's root then stands on and which records it as a predecessor.
  * null: none of these, or several. An abandoned base went into nothing.
  */
-export async function standingBase(
+export async function standingBase(jj: JjRepo, op: OpId, at: Standing): Promise<CommitId | null> {
+  const answer = await related(jj, op, new Set([at.fromBase]), new Set([at.childHead]));
+  const recorded = answer.rows.get(at.fromBase);
+  if (recorded === undefined) return null;
+  if (!recorded.hidden && recorded.behind.includes(at.childHead)) return at.fromBase;
+  return rewrittenBase(jj, op, recorded, at);
+}
+
+async function rewrittenBase(
   jj: JjRepo,
   op: OpId,
-  at: { fromBase: CommitId; toBase: CommitId; childHead: CommitId },
+  recorded: Relation,
+  { fromBase, toBase, childHead }: Standing,
 ): Promise<CommitId | null> {
-  const { fromBase, toBase, childHead } = at;
-  const [recorded] = await jj.existing(op, [fromBase]);
-  if (recorded === undefined) return null;
-  if (!recorded.hidden && (await jj.isAncestor(op, fromBase, childHead))) return fromBase;
-  const evolved = await jj.commits(op, `change_id(${recorded.changeId}) & ::${childHead}`);
-  if (evolved.length > 0) return evolved.length === 1 ? evolved[0]!.commitId : null;
-  const roots = await jj.commits(op, `roots(${toBase}..${childHead})`);
-  const below = roots.length === 1 && roots[0]!.parents.length === 1 ? roots[0]!.parents[0]! : null;
-  if (below === null) return null;
-  return (await jj.evolvedFrom(op, below)).includes(fromBase) ? below : null;
+  const once = onceOf(jj);
+  const evolved = await once(`${recorded.changeId} ${childHead}`, async () => {
+    const found = await jj.commits(op, `change_id(${recorded.changeId}) & ::${childHead}`);
+    return found.map((c) => c.commitId);
+  });
+  if (evolved.length > 0) return evolved.length === 1 ? evolved[0]! : null;
+  const below = await once(`${toBase} ${childHead}`, async () => {
+    const roots = await jj.commits(op, `roots(${toBase}..${childHead})`);
+    return roots.length === 1 ? roots[0]!.parents : [];
+  });
+  if (below.length !== 1) return null;
+  const before = await once(below[0]!, () => jj.evolvedFrom(op, below[0]!));
+  return before.includes(fromBase) ? below[0]! : null;
+}
+
+type Once = (
+  question: string,
+  ask: () => Promise<readonly CommitId[]>,
+) => Promise<readonly CommitId[]>;
+
+/** Answers kept per repository. */
+const MAX_ANSWERS = 500;
+const answers = new WeakMap<JjRepo, Map<string, readonly CommitId[]>>();
+
+/**
+ * Where a child's chain stands depends on exact commits and on nothing else: what is behind a workspace's `@` is visible
+ * in every view that has it, and what a commit evolved from was recorded when it was made. In a storm the same question
+ * comes with every operation.
+ */
+function onceOf(jj: JjRepo): Once {
+  const known = answers.get(jj) ?? new Map<string, readonly CommitId[]>();
+  answers.set(jj, known);
+  return async (question, ask) => {
+    const hit = known.get(question);
+    if (hit !== undefined) return hit;
+    const answer = await ask();
+    if (known.size >= MAX_ANSWERS) known.clear();
+    known.set(question, answer);
+    return answer;
+  };
 }
 
 /** An edge's starting point changed between reading and writing; interpret again. */

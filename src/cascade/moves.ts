@@ -12,6 +12,7 @@ import type {
   NextIntent,
 } from "../core/intent.ts";
 import { write, type Db } from "../store/db.ts";
+import * as deliveries from "../store/deliveries.ts";
 import * as intents from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 
@@ -35,6 +36,16 @@ export function changeIntents<T>(
   const result = write<T>(deps.db, () => body(changes));
   changes.committed();
   return result;
+}
+
+/**
+ * The same inside a transaction of somebody else's. Returns what is to be called once that has committed, and must not
+ * be called when it has not.
+ */
+export function alongside(deps: Durable, body: (changes: IntentChanges) => void): () => void {
+  const changes = new IntentChanges(deps);
+  body(changes);
+  return () => changes.committed();
 }
 
 /** Changes within one transaction. Each method is the store's function of a similar name, and throws as it does. */
@@ -104,10 +115,57 @@ export class IntentChanges {
     return intents.completeBatch(this.#deps.db, ...args);
   }
 
+  /** By the proof its delivery has: a batch's receipt, or the echo of a startup. */
   acknowledged(...args: After<typeof intents.acknowledge>): void {
+    const intent = intents.intentById(this.#deps.db, args[0]);
+    const lost = intent?.state === "Materialized";
+    this.#making(lost ? "Materialized-Acknowledged" : "Delivered-Acknowledged");
+    if (intent?.restart != null) deliveries.acknowledgeStartup(this.#deps.db, ...args);
+    else intents.acknowledge(this.#deps.db, ...args);
+  }
+
+  /** Work that is reconciled without a batch, at a stopped agent. */
+  quiesced(...args: After<typeof deliveries.quiesce>): void {
+    this.#making("Detected-Reconciling");
+    deliveries.quiesce(this.#deps.db, ...args);
+  }
+
+  restarting(...args: After<typeof deliveries.claimByRestart>): void {
+    this.#making("restarting");
+    deliveries.claimByRestart(this.#deps.db, ...args);
+  }
+
+  /** The ready handshake of a replacement. */
+  startupDelivered(...args: After<typeof deliveries.markStartupDelivered>): void {
+    if (this.#state(args[0]) === "Materialized") this.#making("Materialized-Delivered");
+    deliveries.markStartupDelivered(this.#deps.db, ...args);
+  }
+
+  startupEchoed(...args: After<typeof deliveries.recordEcho>): void {
+    this.#making("startup-echoed");
+    deliveries.recordEcho(this.#deps.db, ...args);
+  }
+
+  exhausted(...args: After<typeof deliveries.setExhausted>): void {
+    this.#making("exhausted");
+    deliveries.setExhausted(this.#deps.db, ...args);
+  }
+
+  retried(...args: After<typeof deliveries.startEpoch>): void {
+    this.#making("retried");
+    deliveries.startEpoch(this.#deps.db, ...args);
+  }
+
+  discarded(...args: After<typeof deliveries.discardDelivery>): void {
     const lost = this.#state(args[0]) === "Materialized";
     this.#making(lost ? "Materialized-Acknowledged" : "Delivered-Acknowledged");
-    intents.acknowledge(this.#deps.db, ...args);
+    deliveries.discardDelivery(this.#deps.db, ...args);
+  }
+
+  transitionDiscarded(...args: After<typeof intents.discardTransition>): void {
+    const diverged = this.#state(args[0]) === "TopologyDiverged";
+    this.#making(diverged ? "TopologyDiverged-Acknowledged" : "Detected-Acknowledged");
+    intents.discardTransition(this.#deps.db, ...args);
   }
 
   /** Everything said so far is durable. */
@@ -128,7 +186,7 @@ export class IntentChanges {
 /** An effect outside of the database that is over when `run` returns. */
 export function fileEffect<T>(
   deps: Pick<CascadeDeps, "crash">,
-  name: Extract<IntentEffect, "marker-written" | "marker-removed" | "bundle">,
+  name: Extract<IntentEffect, "marker-written" | "marker-removed" | "bundle" | "links">,
   run: () => T,
 ): T {
   deps.crash.at(`intent.${name}.before`);
@@ -137,10 +195,25 @@ export function fileEffect<T>(
   return result;
 }
 
-/** An effect of a jj command. */
+/** What a neighbour does to an agent's processes. */
+export async function agentEffect<T>(
+  deps: Pick<CascadeDeps, "crash">,
+  name: Extract<IntentEffect, "agent-stopped" | "harness-ended">,
+  run: () => Promise<T>,
+): Promise<T> {
+  deps.crash.at(`intent.${name}.before`);
+  const result = await run();
+  deps.crash.at(`intent.${name}.effected`);
+  return result;
+}
+
+/** An effect of a command of jj or git. */
 export async function jjEffect<T>(
   deps: Pick<CascadeDeps, "crash">,
-  name: Extract<IntentEffect, "snapshot" | "update-stale" | "stage" | "integrate">,
+  name: Exclude<
+    IntentEffect,
+    "marker-written" | "marker-removed" | "bundle" | "links" | "agent-stopped" | "harness-ended"
+  >,
   run: () => Promise<T>,
 ): Promise<T> {
   deps.crash.at(`intent.${name}.before`);

@@ -6,53 +6,107 @@
 import { classify, type Classification } from "../core/classify.ts";
 import type { CommitId, IntentId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
-import type { JjRepo, WorkspaceProbe } from "../ports/jj.ts";
+import type { CommitView, JjRepo, WorkspaceProbe } from "../ports/jj.ts";
 import { cascadeThread, edges } from "../store/edges.ts";
-import { intentById } from "../store/intents.ts";
-import { attribute } from "../store/ops.ts";
+import { intentById, type IntentRow } from "../store/intents.ts";
+import { bundleFolder } from "./bundle.ts";
 import type { CascadeDeps } from "./deps.ts";
-import { ownedStack, stagedFits } from "./chain.ts";
-import { transitionFacts } from "./interpret.ts";
-import { changeIntents, jjEffect } from "./moves.ts";
+import { ownedStack, stagedHead } from "./chain.ts";
+import { settledView, transitionFacts } from "./interpret.ts";
+import { refuseOpen, touchedPaths } from "./links.ts";
+import { standingStill } from "./still.ts";
+import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
+import { jjEffect } from "./moves.ts";
 import { recordOthers, recordResult } from "./record.ts";
+import { related } from "./related.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
-import { Moved, needsRecovery, Stop, type ReconcileOutcome } from "./stop.ts";
+import { needsRecovery, recordChoice, recover } from "./recover.ts";
+import { Moved, Stop, type ReconcileOutcome } from "./stop.ts";
 import type { Views } from "./views.ts";
 
 /** Decisions made anew because foreign operations kept landing in between. */
 const MAX_ATTEMPTS = 5;
-/** How long a workspace may be busy with somebody's own jj command before the boundary is given up. */
-const PASSING_TROUBLE_MS = 3_000;
-const PASSING_TROUBLE_POLL_MS = 50;
+const MAX_RECOVERIES = 3;
 
-/** `refresh` reads the complete frontier, so that every transition up to the pinned operation has its intent. */
+/**
+ * `refresh` reads the complete frontier, so that every transition up to the pinned operation has its intent. `paused`:
+ * as in `standingStill`.
+ */
 export async function reconcile(
   deps: CascadeDeps,
   views: Views,
   intentId: IntentId,
   refresh: () => Promise<OpId[]>,
+  { paused = false } = {},
+): Promise<ReconcileOutcome> {
+  return standingStill(deps, intentId, { paused }, (open) =>
+    reconcileStill(deps, views, intentId, refresh, open),
+  );
+}
+
+/** kiki itself has something left to do for it before there is a payload. */
+export function isUnderWay(intent: IntentRow | null): boolean {
+  return intent?.state === "Reconciling" || intent?.recovering === true;
+}
+
+async function reconcileStill(
+  deps: CascadeDeps,
+  views: Views,
+  intentId: IntentId,
+  refresh: () => Promise<OpId[]>,
+  open: readonly string[],
 ): Promise<ReconcileOutcome> {
   return deps.exclusive(async (jj) => {
+    let recoveries = 0;
     for (let attempt = 1; ; attempt += 1) {
       await refresh();
       // Read here, not before: another settlement, or the attempt before, may have written them.
-      const scene = sceneOf(deps, views, jj, intentId);
+      const scene = sceneOf(deps, views, jj, intentId, open);
       if (scene === null) return { outcome: "topology-diverged", reason: "EdgeGone" };
       try {
+        if (scene.intent.state === "RecoveryRequired") {
+          const refused = await goOn(scene);
+          if (refused !== null) return { outcome: "recovery-required", reason: refused };
+          continue;
+        }
         await recordResult(scene, await bringUpToDate(scene));
         return { outcome: "materialized" };
       } catch (error) {
         if (!(error instanceof Stop)) throw error;
         if (error instanceof Moved && attempt < MAX_ATTEMPTS) continue;
         await recordStop(scene, error);
+        if (error.outcome.outcome !== "recovery-required") return error.outcome;
+        // The everyday race is settled at once; who writes on and on is not provable.
+        recoveries += 1;
+        if (recoveries <= MAX_RECOVERIES) continue;
+        await recordRefusal(scene, "edits keep coming");
         return error.outcome;
       }
     }
   });
 }
 
+/** Recovers, and goes back to reconciling; else records why a person has to choose, and returns it. */
+async function goOn(scene: Scene): Promise<string | null> {
+  const { recovery } = scene.plan;
+  if (recovery?.open !== true) return recovery?.refused ?? scene.intent.reason ?? "for a person";
+  const found = await recover(scene);
+  if ("choice" in found) {
+    recordChoice(scene, found.choice);
+    return null;
+  }
+  await recordRefusal(scene, found.refused);
+  return found.refused;
+}
+
 /** null: the follows edge is gone. */
-function sceneOf(deps: CascadeDeps, views: Views, jj: JjRepo, intentId: IntentId): Scene | null {
+export function sceneOf(
+  deps: CascadeDeps,
+  views: Views,
+  jj: JjRepo,
+  intentId: IntentId,
+  open: readonly string[] = [],
+): Scene | null {
   const intent = intentById(deps.db, intentId)!;
   const child = cascadeThread(deps.db, intent.threadId)!;
   const parent = cascadeThread(deps.db, intent.parentThreadId)!;
@@ -70,7 +124,7 @@ function sceneOf(deps: CascadeDeps, views: Views, jj: JjRepo, intentId: IntentId
     chain: [],
     stagedOp: null,
   };
-  return { deps, views, jj, intent, edge, child, parent, plan, probedOp: "" };
+  return { deps, views, jj, intent, edge, child, parent, plan, probedOp: "", open, staged: null };
 }
 
 /** A stop changes no files; the state it leaves and what kiki's own operations meant go into one transaction. */
@@ -100,45 +154,43 @@ async function recordStop(scene: Scene, stop: Stop): Promise<void> {
       bundle: stop.recovery!.folder,
       fingerprint: stop.recovery!.fingerprint,
     });
+    changes.planned(intent.intentId, scene.plan, stop.recovery!.fingerprint);
+  });
+}
+
+/** From here it waits for a person, loudly, once. */
+export async function recordRefusal(scene: Scene, why: string): Promise<void> {
+  const { deps, intent, child, plan } = scene;
+  const recovery = { ...plan.recovery!, open: false, refused: why };
+  const chosen = ((intent.recoveryChoice as unknown[] | null) ?? []).length;
+  const heads = await scene.jj.heads();
+  await recordOthers(scene, heads.length === 1 ? heads[0]! : null, (changes) => {
+    changes.planned(intent.intentId, { ...plan, recovery }, recovery.fingerprint);
     deps.raiseAttention({
       threadId: child.threadId,
       kind: "cascade_conflict",
-      dedupKey: intent.intentId,
-      message: recoveryMessage(child.name, outcome.reason, stop.recovery!),
+      // Another time after a person has settled the first one is another matter.
+      dedupKey: chosen === 0 ? intent.intentId : `${intent.intentId}:${chosen}`,
+      message: `edits in ${child.name} could not be brought along by themselves (${why}); its agent is paused, copies are in ${bundleFolder(deps, intent.intentId)}: kk repair ${child.name}`,
       loud: true,
     });
   });
 }
 
-function recoveryMessage(
-  name: string,
-  reason: string,
-  kept: { folder: string; bundled: number },
-): string {
-  return kept.bundled > 0
-    ? `${name} has edits jj has not recorded on a stale workspace (${reason}); the agent is paused, copies are in ${kept.folder}`
-    : `the files of ${name} cannot be proved safe to update (${reason}); the agent is paused and nothing was changed`;
-}
-
-/** One pinned operation; a repository with several heads is left to jj. */
-async function pinHead(scene: Scene): Promise<OpId> {
-  const heads = await scene.jj.heads();
-  if (heads.length !== 1)
-    throw new Stop({ outcome: "not-now", reason: "jj has several operation heads" });
-  return heads[0]!;
-}
-
 async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
   const op = await pinHead(scene);
-  const view = await scene.views.at(op);
+  const view = await scene.views.heads(op);
   // After a restart: the first attempt may have got this far.
-  await refuseHiddenEdits(scene, op);
+  if (scene.plan.tokens.length > 0) {
+    const head = (await scene.views.at(op)).get(scene.child.workspaceName);
+    await refuseHiddenEdits(scene, op, head?.divergent === true);
+  }
   const childView = view.get(scene.child.workspaceName) ?? null;
   const parentView = view.get(scene.parent.workspaceName) ?? null;
   const decided = classify(
     await transitionFacts(scene.jj, op, {
       fromBase: scene.edge.lastSynchronized,
-      parent: parentView,
+      parent: settledView(scene.deps.db, scene.parent.threadId, parentView),
       child: childView,
     }),
   );
@@ -179,28 +231,6 @@ async function planFrom(
   return probe;
 }
 
-function persistPlan(scene: Scene, fingerprint: string): void {
-  const { deps, intent, plan } = scene;
-  changeIntents(deps, (changes) => changes.planned(intent.intentId, plan, fingerprint));
-}
-
-/** A token is durable, and part of the plan, before the command that carries it runs. */
-function newToken(scene: Scene, fingerprint: string): string {
-  const { deps, intent, plan } = scene;
-  const token = deps.ids.uuid();
-  plan.tokens.push(token);
-  changeIntents(deps, (changes) => {
-    attribute(deps.db, {
-      token,
-      handler: "reconcile",
-      ownerId: intent.intentId,
-      now: deps.clock.now(),
-    });
-    changes.planned(intent.intentId, plan, fingerprint);
-  });
-  return token;
-}
-
 /**
  * Probes and, where it is provably safe, updates stale files and records fresh edits. Afterwards the workspace is
  * fresh and, for an advance, clean.
@@ -233,28 +263,6 @@ async function settleWorkspace(
 }
 
 /**
- * The probe; what passes by itself (a jj command of the person's is running in the workspace, two operation heads are
- * being merged) is waited for, bounded, and is then no reason for a recovery: nothing was changed, nothing is wrong.
- */
-async function probeNow(scene: Scene, op: OpId): Promise<WorkspaceProbe> {
-  const { clock } = scene.deps;
-  const deadline = clock.monotonic() + PASSING_TROUBLE_MS;
-  for (let at = op; ; at = await pinHead(scene)) {
-    const { workspacePath, workspaceName } = scene.child;
-    const probe = await scene.jj.probe(workspacePath, workspaceName, at);
-    const passing = probe.state === "Unknown" && /^(busy|heads)\b/.test(probe.reason ?? "");
-    if (!passing) {
-      scene.probedOp = at;
-      return probe;
-    }
-    if (clock.monotonic() > deadline) {
-      throw new Stop({ outcome: "not-now", reason: probe.reason ?? "busy" });
-    }
-    await clock.sleep(PASSING_TROUBLE_POLL_MS);
-  }
-}
-
-/**
  * Drift between the probe and the command that changes files: where files differ, somebody still writes, and that is
  * recovery, not a guess; where they are clean, jj has moved, and everything is decided anew.
  */
@@ -266,6 +274,12 @@ async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
       await needsRecovery(scene, again, "files changed right before the update");
     throw new Moved("the workspace moved right before the update");
   }
+  await refuseOpen(scene, async () => {
+    const at = (await scene.views.heads(scene.probedOp)).get(scene.child.workspaceName);
+    const from = (await scene.views.heads(again.checkoutOp)).get(scene.child.workspaceName);
+    if (at === undefined || from === undefined) return [];
+    return touchedPaths(scene.jj, scene.probedOp, from.commitId, at.commitId);
+  });
   await jjEffect(scene.deps, "update-stale", () =>
     scene.jj.updateStale(scene.child.workspacePath, token),
   );
@@ -275,9 +289,8 @@ async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
  * jj puts edits that landed between the last look and its own into a divergent sibling and leaves the visible tree
  * clean (jj 0.46, facts §4). An agent must not go on in a tree that hides them.
  */
-async function refuseHiddenEdits(scene: Scene, op: OpId): Promise<void> {
-  const head = (await scene.views.at(op)).get(scene.child.workspaceName);
-  if (head?.divergent !== true || scene.plan.tokens.length === 0) return;
+async function refuseHiddenEdits(scene: Scene, op: OpId, divergent: boolean): Promise<void> {
+  if (!divergent || scene.plan.tokens.length === 0) return;
   await needsRecovery(scene, await probeNow(scene, op), "edits landed during the update");
 }
 
@@ -289,7 +302,7 @@ async function advance(
 ): Promise<ReconcileResult> {
   const { jj } = scene;
   const op = await pinHead(scene);
-  const parentNow = (await scene.views.at(op)).get(scene.parent.workspaceName)?.commitId;
+  const parentNow = (await scene.views.heads(op)).get(scene.parent.workspaceName)?.commitId;
   // A base the parent has left meanwhile may be hidden by now: rebasing onto it would bring it back.
   if (parentNow !== toBase) throw new Moved("the parent moved again");
   const owned = await ownedStack(scene, op);
@@ -304,9 +317,10 @@ async function advance(
   );
   scene.plan.stagedOp = staged.id;
   persistPlan(scene, probe.fingerprint);
-  if (!(await stagedFits(scene, staged.id, toBase, owned.value))) {
+  const head = await stagedHead(scene, staged.id, toBase, owned.value);
+  if (head === null)
     throw new Stop({ outcome: "topology-diverged", reason: "StagedResultUnexpected" });
-  }
+  scene.staged = { op: staged.id, toBase, head };
   const now = await jj.heads();
   if (now.length !== 1 || now[0] !== op) throw new Moved("another operation landed first");
   await jjEffect(scene.deps, "integrate", () => jj.integrate(staged.id, token));
@@ -331,13 +345,13 @@ async function afterAdvance(scene: Scene, adoptedEdits: boolean): Promise<Reconc
 async function verifyIntegrated(scene: Scene, staged: OpId, probe: WorkspaceProbe): Promise<void> {
   const heads = await scene.jj.heads();
   if (heads.length === 1 && heads[0] === staged) return;
-  const stagedHead = (await scene.views.at(staged)).get(scene.child.workspaceName)?.commitId;
+  const wanted = (await scene.views.heads(staged)).get(scene.child.workspaceName)?.commitId;
   const now =
     heads.length === 1
       ? (await scene.views.at(heads[0]!)).get(scene.child.workspaceName)
       : undefined;
   // An unrelated operation that landed in the same instant is merged by jj and leaves the child where we put it.
-  if (now !== undefined && !now.divergent && now.commitId === stagedHead) return;
+  if (now !== undefined && !now.divergent && now.commitId === wanted) return;
   await needsRecovery(scene, probe, "another operation landed together with the rebase");
 }
 
@@ -347,13 +361,30 @@ async function finish(
   done: { action: ReconcileResult["action"]; adoptedEdits: boolean },
 ): Promise<ReconcileResult> {
   const op = scene.probedOp;
-  await refuseHiddenEdits(scene, op);
-  const head = (await scene.views.at(op)).get(scene.child.workspaceName);
-  if (head === undefined)
-    throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
   const { toBase } = scene.plan;
-  if (!(await scene.jj.isAncestor(op, toBase, head.commitId))) {
+  const at = (await scene.views.heads(op)).get(scene.child.workspaceName);
+  if (at === undefined) throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
+  const { head, onBase } = await standing(scene, op, toBase, at.commitId);
+  await refuseHiddenEdits(scene, op, head.divergent);
+  if (!onBase) {
     throw new Moved(`the child's ${short(head.commitId)} does not contain the new base yet`);
   }
   return { op, head, toBase, ...done };
+}
+
+/** The child's `@` in the view of `op`, and whether the base is behind it there. */
+async function standing(
+  scene: Scene,
+  op: OpId,
+  toBase: CommitId,
+  commit: CommitId,
+): Promise<{ head: Omit<CommitView, "immutable">; onBase: boolean }> {
+  const { staged } = scene;
+  // Looked at in this very operation before it was published.
+  if (staged?.op === op && staged.toBase === toBase && staged.head.commitId === commit)
+    return { head: staged.head, onBase: true };
+  const { rows } = await related(scene.jj, op, new Set([toBase, commit]), new Set([commit]));
+  const head = rows.get(commit);
+  if (head === undefined) throw new Error(`operation ${short(op)} has no commit ${short(commit)}`);
+  return { head, onBase: rows.get(toBase)?.behind.includes(commit) === true };
 }

@@ -2,12 +2,12 @@
  * The transaction that makes a reconciliation true: result, payload, anchor, `Materialized`, the thread's head, the
  * edge's anchor, covered later intents, and what the same operations mean for everybody else.
  */
-import type { OpId } from "../core/ids.ts";
-import { KIKI_HEADER } from "../core/generic-deny.ts";
-import { composePayload, type PayloadFacts } from "../core/payload.ts";
+import type { CommitId, OpId } from "../core/ids.ts";
+import { composePayload, payloadTwin, type PayloadFacts } from "../core/payload.ts";
+import type { RecoveryChoice } from "../core/recovery.ts";
 import type { Db } from "../store/db.ts";
 import { setHead, synchronize } from "../store/edges.ts";
-import { unresolvedIntents } from "../store/intents.ts";
+import { triggersOf, unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import { closeAttribution, frontier, isProcessed } from "../store/ops.ts";
 import { applyInterpretation, EdgeMoved, interpret, transitionsOf } from "./interpret.ts";
 import { changeIntents, type IntentChanges } from "./moves.ts";
@@ -47,7 +47,7 @@ export async function recordOthers(
     try {
       await deps.queues.run(`ops:${deps.repoId}`, async () => {
         const now = op === null ? null : newestRead(deps.db, op);
-        const after = now === null || plan.startOp === "" ? null : await scene.views.at(now);
+        const after = now === null || plan.startOp === "" ? null : await scene.views.heads(now);
         const meaning =
           after === null
             ? null
@@ -56,7 +56,7 @@ export async function recordOthers(
                 now!,
                 transitionsOf(
                   deps,
-                  [await scene.views.at(plan.startOp)],
+                  [await scene.views.heads(plan.startOp)],
                   after,
                   (e) => e.child === child.threadId,
                 ),
@@ -90,7 +90,7 @@ async function recordOnce(
 ): Promise<void> {
   const { deps, intent, child, parent, plan } = scene;
   const now = newestRead(deps.db, result.op);
-  const [before, after] = [await scene.views.at(plan.startOp), await scene.views.at(now)];
+  const [before, after] = [await scene.views.heads(plan.startOp), await scene.views.heads(now)];
   const head = after.get(child.workspaceName) ?? result.head;
   // Other edges: what our own operations did to them is ours to record; the watcher leaves our tokens alone.
   const others = transitionsOf(deps, [before], after, (e) => e.child === child.threadId);
@@ -101,26 +101,13 @@ async function recordOnce(
       resultCommit: result.head.commitId,
       payload,
       payloadSha256: deps.sha256(payload),
-      payloadJson: {
-        header: KIKI_HEADER,
-        ...facts,
-        diff: undefined,
-        op: result.op,
-        kind: plan.kind,
-      },
+      payloadJson: { ...payloadTwin(facts), op: result.op, kind: plan.kind },
       anchor: { change: result.head.changeId, commit: result.head.commitId, op: result.op },
       now: deps.clock.now(),
     });
     setHead(db, child.threadId, { commit: head.commitId, change: head.changeId, op: now });
     synchronize(db, child.threadId, parent.threadId, result.toBase);
-    for (const later of unresolvedIntents(db, child.threadId)) {
-      if (
-        later.state !== "Detected" ||
-        later.parentThreadId !== parent.threadId ||
-        later.seq <= intent.seq
-      )
-        continue;
-      if (later.toBase !== result.toBase) continue; // not covered: its own boundary
+    for (const later of coveredBy(scene, result.toBase)) {
       changes.moved(later.intentId, "Detected", "Superseded", {
         reason: "covered by the earlier intent's reconciliation",
         supersededBy: intent.intentId,
@@ -129,6 +116,18 @@ async function recordOnce(
     applyInterpretation(deps, changes, meaning);
     for (const token of plan.tokens) closeAttribution(db, token);
   });
+}
+
+/** Later work of the same edge that ends where this reconciliation brought the child; any other has its own boundary. */
+function coveredBy(scene: Scene, toBase: CommitId): IntentRow[] {
+  const { deps, intent, parent } = scene;
+  return unresolvedIntents(deps.db, scene.child.threadId).filter(
+    (later) =>
+      later.state === "Detected" &&
+      later.parentThreadId === parent.threadId &&
+      later.seq > intent.seq &&
+      later.toBase === toBase,
+  );
 }
 
 /**
@@ -141,28 +140,43 @@ function newestRead(db: Db, op: OpId): OpId {
 }
 
 async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<PayloadFacts> {
-  const { jj, edge, child, parent } = scene;
+  const { jj, edge, child, parent, intent } = scene;
   const { op, toBase } = result;
+  const recovered = (intent.recoveryChoice as RecoveryChoice[] | null) ?? [];
   const from = edge.lastSynchronized;
-  // Of the parent's revisions, those the child did not have: everything behind the new base that is not behind the old.
-  const fresh = await jj.commits(op, `${from}..${toBase}`);
-  const changed = from === toBase ? [] : await jj.changedPaths(op, from, toBase);
   const same = from === toBase;
+  // All of one exact operation, so their order does not matter; the agent waits for them.
+  const [fresh, changed, diffStat, diff, conflicts] = await Promise.all([
+    // Of the parent's revisions, those the child did not have: all behind the new base that is not behind the old.
+    jj.commits(op, `${from}..${toBase}`),
+    same ? [] : jj.changedPaths(op, from, toBase),
+    same ? "" : jj.diffStat(op, from, toBase),
+    same ? "" : jj.diff(op, from, toBase),
+    result.head.conflict ? jj.conflictedPaths(op, result.head.commitId) : [],
+  ]);
+  const later = coveredBy(scene, toBase);
+  const operations = (of: IntentRow): number => triggersOf(scene.deps.db, of.intentId).length;
+  const after = later.reduce((sum, intent) => sum + operations(intent), 0);
   return {
     threadName: child.name,
     parentName: parent.name,
     oldBase: from,
     newBase: toBase,
+    moves: operations(scene.intent) + after,
+    coversLater: after,
     newRevisions: fresh
       .slice(0, MAX_NEW_REVISIONS)
       .reverse()
       .map((c) => ({ commit: c.commitId, description: c.description })),
-    action: result.action,
-    adoptedEdits: result.adoptedEdits,
+    action:
+      recovered.length > 0 && result.action === "already-in-place" ? "materialised" : result.action,
+    adoptedEdits: result.adoptedEdits || recovered.length > 0,
     resultCommit: result.head.commitId,
     changed,
-    diffStat: same ? "" : await jj.diffStat(op, from, toBase),
-    diff: same ? "" : await jj.diff(op, from, toBase),
-    conflicts: result.head.conflict ? await jj.conflictedPaths(op, result.head.commitId) : [],
+    diffStat,
+    diff,
+    conflicts,
+    recovered,
+    pinnedRef: `refs/kiki/${intent.intentId}`,
   };
 }

@@ -1,7 +1,8 @@
 /** What one reconciliation works on, and what it hands to the record. */
-import type { CommitId, OpId } from "../core/ids.ts";
+import type { ChangeId, CommitId, OpId } from "../core/ids.ts";
 import type { PayloadFacts } from "../core/payload.ts";
-import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
+import type { RecoveryProgress } from "../core/recovery.ts";
+import type { CommitView, JjRepo } from "../ports/jj.ts";
 import type { CascadeThread, Edge } from "../store/edges.ts";
 import type { IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
@@ -17,6 +18,8 @@ export interface ReconcilePlan {
   tokens: string[];
   chain: CommitId[];
   stagedOp: OpId | null;
+  /** Since edits were found on files that jj had left behind. */
+  recovery?: RecoveryProgress;
 }
 
 export interface Scene {
@@ -30,12 +33,16 @@ export interface Scene {
   plan: ReconcilePlan;
   /** Operation the newest probe of the child's files was about; "" before the first. */
   probedOp: OpId;
+  /** Paths that a stopped process of the agent keeps open. */
+  open: readonly string[];
+  /** The child's head in the staged operation, which was found to stand on `toBase` there. */
+  staged: { op: OpId; toBase: CommitId; head: CommitView } | null;
 }
 
 export interface ReconcileResult {
   /** Operation the result was verified in. */
   op: OpId;
-  head: WorkspaceView;
+  head: { commitId: CommitId; changeId: ChangeId; conflict: boolean };
   toBase: CommitId;
   action: PayloadFacts["action"];
   adoptedEdits: boolean;

@@ -13,7 +13,7 @@ import { ensureMarker, genericDecision, payloadDecision, refreshMarker } from ".
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
-import { reconcile } from "./reconcile.ts";
+import { isUnderWay, reconcile } from "./reconcile.ts";
 import { blockText, HOLD_TEXT } from "./texts.ts";
 import type { Views } from "./views.ts";
 
@@ -86,8 +86,7 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
   // Complete the picture before committing to it: the newest transition, coalesced, is what gets bound.
   await s.refresh();
   const intent = intentById(s.deps.db, s.intentId);
-  const still =
-    intent?.state === "Detected" || (s.mode === "rebind" && intent?.state === "Reconciling");
+  const still = intent?.state === "Detected" || (s.mode === "rebind" && isUnderWay(intent));
   if (!still) return giveUp(s, null);
   if ((await s.deps.jj.heads()).length !== 1) return giveUp(s, "jj has several operation heads");
   ensureMarker(s.deps, s.caller.threadId, s.intentId);
@@ -208,7 +207,7 @@ function blockHeld(s: SettleInput, h: Hold, answer: "payload" | "generic" | null
 
 async function reconcileAndAnswer(s: SettleInput): Promise<void> {
   const intent = intentById(s.deps.db, s.intentId);
-  if (intent?.state === "Reconciling") {
+  if (isUnderWay(intent)) {
     const outcome = await reconcile(s.deps, s.views, s.intentId, s.refresh);
     s.deps.log.info(
       `intent ${s.intentId}: ${outcome.outcome}${"reason" in outcome ? ` (${outcome.reason})` : ""}`,

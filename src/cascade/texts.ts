@@ -18,7 +18,8 @@ export function blockText(reason: BlockReason): string {
     case "second-contrary-receipt":
     case "receipt-unreadable":
     case "startup-not-echoed":
+    case "batch-unknown":
     case "no-rule-matches":
-      return `${KIKI_HEADER} ${DID_NOT_RUN} kiki cannot prove what you were told about changed files and needs this agent restarted; stop and say so.`;
+      return `${KIKI_HEADER} ${DID_NOT_RUN} kiki cannot prove what you were told about changed files. This agent is restarted by kiki and told again; stop here.`;
   }
 }

@@ -7,12 +7,11 @@ import { attributedTo, interpreter, type Attributions } from "../core/attributio
 import type { OpId } from "../core/ids.ts";
 import { isAncestorOp, topologicalOrder, type OpNode } from "../core/op-graph.ts";
 import { ROOT_OP } from "../core/ids.ts";
-import { errorLine } from "../core/errors.ts";
 import type { JjOperation } from "../ports/jj.ts";
 import { write } from "../store/db.ts";
 import { setCheckpoint, setHead, watchedThreads, type Edge } from "../store/edges.ts";
 import {
-  abandonedReconciliations,
+  abandonedTokens,
   attributionOf,
   closeAttribution,
   discoverOp,
@@ -31,11 +30,14 @@ import {
   applyInterpretation,
   EdgeMoved,
   interpret,
+  readAhead,
   transitionsOf,
   type Interpretation,
 } from "./interpret.ts";
 import { changeIntents } from "./moves.ts";
-import type { View, Views } from "./views.ts";
+import type { Related } from "./related.ts";
+import type { Heads, Views } from "./views.ts";
+import { Wake, type Watching } from "./wake.ts";
 
 /** First read of the operation log; widened until every parent is known. */
 const FIRST_WINDOW_OPS = 64;
@@ -44,6 +46,10 @@ const FIRST_WINDOW_OPS = 64;
  * the last one is used.
  */
 const REFRESH_PATIENCE_MS = 2_000;
+/** Operations whose heads are read at once. */
+const HEADS_PER_READ = 256;
+/** Operations jj is asked about at the same time. More would only take the agents' share of a small machine. */
+const READ_AHEAD = 3;
 /** How long an edge waits for jj's views to meet before it is compared with one of them. */
 const ONE_HEAD_PATIENCE_MS = 5_000;
 const ONE_HEAD_POLL_MS = 100;
@@ -51,62 +57,43 @@ const ONE_HEAD_POLL_MS = 100;
 /** Interpretations of one operation whose edges keep moving before that is an error. */
 const MAX_EDGE_MOVES = 5;
 
+/** One operation as it was read, before its turn to be interpreted. */
+interface OpReading {
+  before: readonly Heads[];
+  after: Heads;
+  /** As edges and attributions are now. */
+  transitions: () => ReturnType<typeof transitionsOf>;
+  related: Related;
+}
+
 export class Watcher {
   readonly #deps: CascadeDeps;
   readonly #views: Views;
-  #stopWatch: (() => Promise<void>) | null = null;
-  readonly #stopping = new AbortController();
-  #waking = false;
-  state: { events: boolean; reason: string | null } = { events: false, reason: "not started" };
+  readonly #wake: Wake;
 
-  constructor(deps: CascadeDeps, views: Views) {
+  readonly #running: ReadonlySet<string>;
+
+  /** `running`: tokens of snapshots whose command has not ended. */
+  constructor(deps: CascadeDeps, views: Views, running: ReadonlySet<string>) {
+    this.#running = running;
     this.#deps = deps;
     this.#views = views;
+    this.#wake = new Wake(deps, async () => {
+      const before = frontier(deps.db).join();
+      return (await this.refresh()).join() !== before;
+    });
   }
 
-  /** Filesystem events with a debounce, and polling whatever they do: events are lossy by contract. */
-  async start(): Promise<void> {
-    const deps = this.#deps;
-    const armed = await deps.fsEvents.watch(deps.jj.headsFolder, () => this.#woken());
-    this.#stopWatch = () => armed.stop();
-    this.state = { events: armed.armed, reason: armed.reason ?? null };
-    void this.#pollLoop(this.#stopping.signal);
+  start(): Promise<void> {
+    return this.#wake.start();
   }
 
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#stopWatch?.();
+  stop(): Promise<void> {
+    return this.#wake.stop();
   }
 
-  #woken(): void {
-    if (this.#waking) return;
-    this.#waking = true;
-    const { clock, settings } = this.#deps;
-    clock.sleep(settings.debounceMs, this.#stopping.signal).then(
-      () => {
-        this.#waking = false;
-        this.#refreshQuietly();
-      },
-      () => undefined, // stopped
-    );
-  }
-
-  async #pollLoop(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        await this.#deps.clock.sleep(this.#deps.settings.pollMs, signal);
-      } catch {
-        return;
-      }
-      // A listing of one folder: no process is spawned while nothing moves.
-      if (!signal.aborted) this.#refreshQuietly();
-    }
-  }
-
-  #refreshQuietly(): void {
-    this.refresh().catch((error: unknown) =>
-      this.#deps.log.warn(`reading operations failed: ${errorLine(error)}`),
-    );
+  get state(): Watching {
+    return this.#wake.state;
   }
 
   /**
@@ -140,7 +127,9 @@ export class Watcher {
     this.#deps.log.info(
       `operations keep arriving in ${this.#deps.repoId}; going on with the last view read`,
     );
-    return frontier(db);
+    const last = frontier(db);
+    await this.#adoptAbandoned(last);
+    return last;
   }
 
   /** Compares edges with the newest single view as it stands, whatever was interpreted when. Idempotent. */
@@ -158,7 +147,7 @@ export class Watcher {
 
   /** Edges as they stand in the view of one operation. `also` runs in the same transaction. */
   async #compare(op: OpId, which: (edge: Edge) => boolean, also: () => void): Promise<void> {
-    const view = await this.#views.at(op);
+    const view = await this.#views.settled(op, parentsOf(this.#deps.db, op));
     for (let attempt = 1; ; attempt += 1) {
       const meaning = await interpret(
         this.#deps,
@@ -179,12 +168,13 @@ export class Watcher {
 
   /**
    * A reconciliation that is stopped from elsewhere (its harness ran a refused tool) never records what its operations
-   * did to other edges, and they were read as its own: all edges are compared when it is let go.
+   * did to other edges, and they were read as its own: all edges are compared when it is let go. So it is with a
+   * snapshot at a turn's end, whose record this is, after a crash as well.
    */
   async #adoptAbandoned(heads: readonly OpId[]): Promise<void> {
     const { db } = this.#deps;
     const [op, ...others] = heads;
-    const tokens = abandonedReconciliations(db);
+    const tokens = abandonedTokens(db).filter((token) => !this.#running.has(token));
     if (tokens.length === 0 || op === undefined || others.length > 0) return;
     await this.#compare(
       op,
@@ -257,8 +247,11 @@ export class Watcher {
     const nodes = new Map<OpId, OpNode>(
       [...open].map(([id, op]) => [id, { id, parents: op.parents }]),
     );
-    for (const node of topologicalOrder(nodes, new Set())) {
-      await this.#processOne(open.get(node.id)!);
+    const order = topologicalOrder(nodes, new Set());
+    for (let at = 0; at < order.length; at += HEADS_PER_READ) {
+      const part = order.slice(at, at + HEADS_PER_READ);
+      await this.#load(part);
+      await this.#processPart(part.map((node) => open.get(node.id)!));
     }
     // A listing may still show an operation that has a successor: what counts is where the histories end.
     const ends = nextFrontier(
@@ -267,7 +260,7 @@ export class Watcher {
       (id) => isProcessed(db, id),
     );
     const only = ends.length === 1 ? ends[0]! : null;
-    const latest = only === null ? null : await this.#views.at(only);
+    const latest = only === null ? null : await this.#views.settled(only, parentsOf(db, only));
     const moved = only === null ? [] : await this.#followedBookmarks(only);
     write(db, () => {
       replaceFrontier(db, ends);
@@ -277,29 +270,53 @@ export class Watcher {
     });
   }
 
-  async #processOne(op: OpRow): Promise<void> {
+  /** By one read what each of these operations is compared with and shows, oldest first. */
+  #load(ops: readonly OpNode[]): Promise<void> {
+    const wanted = new Set(ops.flatMap((op) => [...op.parents, op.id]));
+    return this.#views.load([...wanted]);
+  }
+
+  /** In their order, each in a transaction of its own; only jj's answers are fetched ahead, a few at a time. */
+  async #processPart(ops: readonly OpRow[]): Promise<void> {
+    const ahead: Promise<OpReading>[] = [];
+    for (const [at, op] of ops.entries()) {
+      while (ahead.length < Math.min(at + READ_AHEAD, ops.length)) {
+        const reading = this.#readOne(ops[ahead.length]!);
+        reading.catch(() => undefined); // it is awaited in its turn, unless one before it fails
+        ahead.push(reading);
+      }
+      await this.#processOne(op, await ahead[at]!);
+    }
+  }
+
+  async #readOne(op: OpRow): Promise<OpReading> {
     const { db } = this.#deps;
-    if (isProcessed(db, op.opId)) return;
-    const after = await this.#views.at(op.opId);
-    const before: View[] = [];
-    for (const parent of op.parents) before.push(await this.#views.at(parent));
-    const forks: View[] = [];
+    const after = await this.#views.heads(op.opId);
+    const settled = await this.#views.settled(op.opId, op.parents);
+    const before: Heads[] = [];
+    for (const parent of op.parents) before.push(await this.#views.heads(parent));
+    const forks: Heads[] = [];
     if (op.parents.length > 1) {
       for (const fork of forkPoints(op.parents, (id) => parentsOf(db, id)))
-        forks.push(await this.#views.at(fork));
+        forks.push(await this.#views.heads(fork));
     }
     // A live token means its handler owes the interpretation, and records it together with its own result.
-    const handled = interpreter({ id: op.opId, args: "" }, this.#attributions(op)) === "handler";
+    const isHandled = (): boolean =>
+      interpreter({ id: op.opId, args: "" }, this.#attributions(op)) === "handler";
+    const transitions = (): ReturnType<typeof transitionsOf> =>
+      isHandled() ? [] : transitionsOf(this.#deps, before, settled, () => false, forks);
+    const related = await readAhead(this.#deps, op.opId, transitions());
+    return { before, after, transitions, related };
+  }
+
+  async #processOne(op: OpRow, read: OpReading): Promise<void> {
+    const { db } = this.#deps;
+    if (isProcessed(db, op.opId)) return;
     for (let attempt = 1; ; attempt += 1) {
-      const meaning: Interpretation = handled
-        ? { op: op.opId, edges: [] }
-        : await interpret(
-            this.#deps,
-            op.opId,
-            transitionsOf(this.#deps, before, after, () => false, forks),
-          );
+      // Edges may have come, gone or moved since: what was read ahead counts only as far as it answers today's question.
+      const meaning = await interpret(this.#deps, op.opId, read.transitions(), read.related);
       try {
-        this.#recordOne(op, before, after, meaning);
+        this.#recordOne(op, read.before, read.after, meaning);
         return;
       } catch (error) {
         // A boundary bound or finished an intent of the edge meanwhile.
@@ -308,7 +325,7 @@ export class Watcher {
     }
   }
 
-  #recordOne(op: OpRow, before: readonly View[], after: View, meaning: Interpretation): void {
+  #recordOne(op: OpRow, before: readonly Heads[], after: Heads, meaning: Interpretation): void {
     const { db } = this.#deps;
     changeIntents(this.#deps, (changes) => {
       for (const { workspace, head } of changedHeads(before, after)) {
@@ -324,7 +341,7 @@ export class Watcher {
     });
   }
 
-  #cacheHeads(op: OpId, view: View): void {
+  #cacheHeads(op: OpId, view: Heads): void {
     for (const thread of watchedThreads(this.#deps.db)) {
       const head = view.get(thread.workspaceName);
       if (head === undefined || head.commitId === thread.head) continue;
@@ -334,28 +351,22 @@ export class Watcher {
 
   /** Bookmarks that jj moved with a recorded rewrite of their commit: same change id, one visible successor. */
   async #followedBookmarks(op: OpId): Promise<{ threadId: string; commit: string }[]> {
-    const moved: { threadId: string; commit: string }[] = [];
     const bookmarks = await this.#deps.jj.bookmarks(op);
     const byName = new Map(bookmarks.map((b) => [b.name, b.targets]));
-    for (const thread of watchedThreads(this.#deps.db)) {
-      const targets = byName.get(thread.bookmark) ?? [];
-      const target = targets[0];
-      if (thread.checkpoint === null || targets.length !== 1 || target === undefined) continue;
-      if (target === thread.checkpoint) continue;
-      const [old, fresh] = await Promise.all([
-        this.#deps.jj.existing(op, [thread.checkpoint]),
-        this.#deps.jj.existing(op, [target]),
-      ]);
-      if (
-        old[0] !== undefined &&
-        fresh[0] !== undefined &&
-        old[0].changeId === fresh[0].changeId &&
-        !fresh[0].divergent
-      ) {
-        moved.push({ threadId: thread.threadId, commit: target });
-      }
-    }
-    return moved;
+    const elsewhere = watchedThreads(this.#deps.db).flatMap((thread) => {
+      const [target, ...others] = byName.get(thread.bookmark) ?? [];
+      const { threadId, checkpoint } = thread;
+      if (checkpoint === null || target === undefined || others.length > 0) return [];
+      return target === checkpoint ? [] : [{ threadId, checkpoint, commit: target }];
+    });
+    if (elsewhere.length === 0) return [];
+    const ids = new Set(elsewhere.flatMap((e) => [e.checkpoint, e.commit]));
+    const known = new Map((await this.#deps.jj.existing(op, [...ids])).map((c) => [c.commitId, c]));
+    return elsewhere.filter(({ checkpoint, commit }) => {
+      const [old, fresh] = [known.get(checkpoint), known.get(commit)];
+      const same = old !== undefined && fresh !== undefined && old.changeId === fresh.changeId;
+      return same && !fresh.divergent;
+    });
   }
 
   /** `ancestor` is an ancestor of, or equal to, `of` in what has been read so far. */

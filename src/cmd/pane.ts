@@ -122,8 +122,15 @@ async function runHarness(pane: AgentPane, launch: Launch, deps: PaneDeps): Prom
   deps.foreground(pid);
   const startTime = deps.system.startTime(pid);
   // Both at once: the start is reported as soon as the daemon is there, the end is seen when it happens.
-  const started = report(pane, deps, "ReportHarnessStarted", { ...of, pid, startTime });
+  let runs = true;
+  const started = report(pane, deps, "ReportHarnessStarted", { ...of, pid, startTime }).then(
+    (taken) => {
+      // Its gate was closed while the launch was on its way here: it is nobody's, and keeps the pane from the next one.
+      if (!taken && runs) deps.system.signalGroup(pid, os.signals.SIGKILL);
+    },
+  );
   const exit = await deps.system.ended(pid);
+  runs = false;
   deps.foreground(null);
   deps.system.takeTerminal();
   if (exit.signal !== null) deps.resetScreen();
@@ -138,29 +145,33 @@ async function runHarness(pane: AgentPane, launch: Launch, deps: PaneDeps): Prom
 
 /**
  * Delivers one report, however long the daemon is away or cannot write (a full disk): an end nobody recorded would
- * leave the agent running for ever in everybody's eyes. A refusal is final: the daemon has decided otherwise.
+ * leave the agent running for ever in everybody's eyes. A refusal is final. False: the daemon has decided otherwise.
  */
 async function report<M extends "ReportHarnessStarted" | "ReportHarnessExited">(
   pane: AgentPane,
   deps: PaneDeps,
   method: M,
   input: Input<M>,
-): Promise<void> {
+): Promise<boolean> {
   for (let failures = 0; ; failures += 1) {
     try {
       await pane.connect().call(method, input, { timeoutMs: REPORT_TIMEOUT_MS });
-      return;
+      return true;
     } catch (error) {
       const again = isAway(error) || (isTrouble(error) && failures < MAX_TROUBLES);
-      if (!again || !deps.terminalThere()) return;
+      if (!again || !deps.terminalThere()) return !isDecided(error);
       await deps.sleep(backoff(failures));
     }
   }
 }
 
+function isDecided(error: unknown): boolean {
+  return error instanceof KikiError && DECIDED.has(error.code);
+}
+
 /** The daemon could not do it, which says nothing about whether it may be done. */
 function isTrouble(error: unknown): boolean {
-  return error instanceof KikiError && error.kind === "failed" && !DECIDED.has(error.code);
+  return error instanceof KikiError && error.kind === "failed" && !isDecided(error);
 }
 
 /** Not answered at all, rather than refused. A credential that cannot be read counts as a refusal. */

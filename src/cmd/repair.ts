@@ -107,10 +107,18 @@ async function apply(
   // A retry's repair makes room; the creation that follows it is an operation of its own.
   if (end.next !== null) await followCreation({ ...begun, operationId: end.next }, show);
   const name = printable(begun.name);
-  const done = end.next === null ? `${name} is gone; its names are free` : `created ${name}`;
+  const plan = found.plans.find(({ id }) => id === planId)!;
+  const done = doneWords(name, plan.kind, end.next !== null);
   if (!json) return print(done);
   const client = clientOf(connection.stateDir, begun.repoId, begun.threadId);
   printJson(await client.call("GetLifecycleOperation", lastOf(begun, end)));
+}
+
+function doneWords(name: string, kind: string, created: boolean): string {
+  if (created) return `created ${name}`;
+  return kind === "creation-cleanup"
+    ? `${name} is gone; its names are free`
+    : `repaired ${name}: ${kind}`;
 }
 
 function lastOf(

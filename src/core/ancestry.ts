@@ -4,6 +4,7 @@
  */
 import type { ChangeId, CommitId, OpId } from "./ids.ts";
 import { maximal, type OpNode } from "./op-graph.ts";
+import { ROOT_COMMIT } from "./revset.ts";
 
 /** Parents of an operation in what has been read; none for one that is older than what was read. */
 export type ParentsOf = (id: OpId) => readonly OpId[];
@@ -82,7 +83,8 @@ export function forkPoints(ids: readonly OpId[], parentsOf: ParentsOf): OpId[] {
 export interface HeadView {
   commitId: CommitId;
   changeId: ChangeId;
-  divergent: boolean;
+  /** Needed after a merge of operations only. */
+  divergent?: boolean;
 }
 
 /** What one operation did to one workspace's `@`. */
@@ -107,7 +109,7 @@ export function workspaceMove(
   if (before.length < 2) return { kind: "moved", to: after };
   // Without an `@` there is nothing that could be followed, whichever parent took it away.
   if (after === null) return { kind: "moved", to: null };
-  if (after.divergent) return { kind: "IncoherentViews" };
+  if (after.divergent === true) return { kind: "IncoherentViews" };
   const settled = new Set(forks.map(at));
   const movers = before.filter((v) => !settled.has(at(v)));
   // One side went to another change while the other only rewrote the one it was on (`jj new` beside a rebase from
@@ -119,6 +121,22 @@ export function workspaceMove(
   const known = movers.length === 0 ? new Set(before.map((v) => v?.changeId ?? "")) : changes;
   const coherent = known.has(after.changeId) && (forks.length === 0 || changes.size <= 1);
   return coherent ? { kind: "moved", to: after } : { kind: "IncoherentViews" };
+}
+
+/**
+ * Workspaces that `jj workspace add` has only begun to add (jj 0.46): its first operation shows them on an empty commit
+ * on the root, which its second one abandons. Nothing may be read from that commit.
+ */
+export function halfAdded<V extends { parents: readonly CommitId[] }>(
+  before: readonly ReadonlyMap<string, unknown>[],
+  after: ReadonlyMap<string, V>,
+): Set<string> {
+  const half = new Set<string>();
+  for (const [workspace, head] of after) {
+    const isNew = before.length > 0 && before.every((view) => !view.has(workspace));
+    if (isNew && head.parents.length === 1 && head.parents[0] === ROOT_COMMIT) half.add(workspace);
+  }
+  return half;
 }
 
 /** Workspaces whose `@` differs from that of at least one parent view, or from nothing: what an operation records. */

@@ -57,6 +57,8 @@ export interface BoundaryFacts {
   blockedInARow: number;
   /** Sub-agents only: this agent already got a copy of the active payload. */
   hasCopy: boolean;
+  /** A call of the main agent's open batch ran that was neither admitted nor recorded as passed: more may be in flight. */
+  unknownBatch?: boolean;
 }
 
 export type BoundaryDecision =
@@ -83,6 +85,7 @@ export type BlockReason =
   | "second-contrary-receipt"
   | "receipt-unreadable"
   | "startup-not-echoed"
+  | "batch-unknown"
   | "no-rule-matches";
 
 /** What a block leads to by itself: a person's repair, a hard restart, or nothing but the agent's next call. */
@@ -93,6 +96,7 @@ export const AFTER_BLOCK = {
   "second-contrary-receipt": "restart",
   "receipt-unreadable": "restart",
   "startup-not-echoed": "wait",
+  "batch-unknown": "restart",
   "no-rule-matches": "restart",
 } as const satisfies Record<BlockReason, "pause" | "restart" | "wait">;
 
@@ -108,6 +112,10 @@ export function decideBoundary(f: BoundaryFacts): BoundaryDecision {
 function decideMain(f: BoundaryFacts): BoundaryDecision {
   if (f.restart != null) return decideRestarted(f, f.restart);
   if (f.active !== null) return decideBound(f, f.active);
+  const waiting = f.next !== null && f.next.state !== "TopologyDiverged" ? f.next : null;
+  // Files stay as they are: only a new process is a clean boundary.
+  if (f.unknownBatch === true && waiting !== null && mustStayPaused(waiting) === null)
+    return block(waiting.intentId, "batch-unknown");
   if (f.admission === "PassThrough") return { act: "pass" };
   if (f.admission === "Block") return { act: "stay-blocked" };
   const n = f.next;

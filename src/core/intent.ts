@@ -109,6 +109,14 @@ export const INTENT_RECORDS = [
   "rebound",
   /** The batch's end, with the receipt. */
   "batch-completed",
+  /** A replacement incarnation claims it: the soft tuple is cleared, the attempt is counted. */
+  "restarting",
+  /** The claiming incarnation recorded the prompt that carries its startup id. */
+  "startup-echoed",
+  /** The last attempt of its epoch has failed. */
+  "exhausted",
+  /** A person granted one fresh cycle of attempts. */
+  "retried",
 ] as const;
 export type IntentRecord = (typeof INTENT_RECORDS)[number];
 
@@ -121,6 +129,16 @@ export const INTENT_EFFECTS = [
   "stage",
   "integrate",
   "bundle",
+  /** Recovery: hard links of what jj may replace; the agent's git HEAD kept and put back; the copy with the edits. */
+  "links",
+  "pin-head",
+  "reset-head",
+  "bookmark",
+  "edit",
+  "abandon",
+  /** Everything of the agent stands still; its harness is gone. */
+  "agent-stopped",
+  "harness-ended",
 ] as const;
 export type IntentEffect = (typeof INTENT_EFFECTS)[number];
 

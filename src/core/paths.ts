@@ -64,6 +64,8 @@ export interface ThreadPaths {
   passed: string;
   /** Events the daemon could not take at once, drained before any decision: `<incarnation>.<ns>.<pid>`. */
   spool: string;
+  /** What the person typed while an intent was owed to the agent, 0600, for the input of a replacement. */
+  typed: string;
   credential: string;
   errorLog: string;
   /** `setup/<thread>/`: what set-up recipes leave behind, kept until the thread is gone. */
@@ -80,6 +82,7 @@ export function threadPaths(stateRoot: string, repoId: string, threadId: string)
     barrier: `${harness}/barrier`,
     passed: `${harness}/passed`,
     spool: `${harness}/spool`,
+    typed: `${harness}/typed.json`,
     credential: `${repo.credentials}/${threadId}`,
     errorLog: `${repo.errors}/${threadId}.log`,
     setup: `${repo.root}/setup/${threadId}`,

@@ -115,9 +115,15 @@ export const STEP_EFFECTS: Readonly<
       session: "gone",
     },
     resume: NONE,
+    // Of a delivery: rows only.
+    epoch: NONE,
+    discard: NONE,
     // Goes back to an operation a person chose: what that view has is in the approved plan, not here.
     operation: NONE,
     tombstone: NONE,
+    // Moves the workspace to another copy of its own change, and the bookmark with it.
+    recover: MOVES_BOOKMARK,
+    transition: NONE,
   },
 };
 

@@ -136,7 +136,9 @@ export class Config {
       { ...base },
       {
         holdMs: { get: () => seconds("cascade.hold_s") },
+        snapshot: { get: () => this.at({ repo }).value("cascade.snapshot") },
         drainMs: { get: () => seconds("cascade.drain_s") },
+        attempts: { get: () => this.at({ repo }).value("cascade.attempts") },
       },
     );
   }

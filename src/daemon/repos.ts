@@ -26,11 +26,15 @@ export async function openRepo(daemon: Daemon, row: RepoRow): Promise<RepoRuntim
 export function startRepo(daemon: Daemon, repoId: RepoId): void {
   const repo = daemon.repos.get(repoId);
   if (repo === undefined) return;
-  void repo.cascade
-    .start()
+  // First of all what a daemon that died has left standing; a wait for it would be for ever.
+  void repo.standStill
+    .resumeAtBoot()
+    .catch((error: unknown) => daemon.log.error(`stopped processes of ${repoId}`, error))
+    .then(() => repo.cascade.start())
     .then(() => {
       const resumed = repo.creation.resumeAll();
       if (resumed > 0) daemon.log.info(`${repoId}: ${resumed} unfinished creations go on`);
+      repo.edgeRepairs.resumeAll();
       repo.creation.retireGone();
     })
     .catch((error: unknown) => daemon.log.error(`recovery of ${repoId} failed`, error));
@@ -66,9 +70,9 @@ export function ownerUnavailable(daemon: Daemon, secret: string): KikiError | nu
 
 /** Stops a repository's work and closes its database. Never throws. */
 export async function closeRepo(daemon: Daemon, repo: RepoRuntime): Promise<void> {
-  for (const stop of [() => repo.creation.stop(), () => repo.cascade.stop()]) {
+  for (const part of [repo.creation, repo.edgeRepairs, repo.cascade]) {
     try {
-      await stop();
+      await part.stop();
     } catch (error) {
       daemon.log.error(`stopping ${repo.repoId}`, error);
     }

@@ -4,10 +4,12 @@ import { fail, type KikiError } from "../core/errors.ts";
 import type { RepoId } from "../core/ids.ts";
 import type { RepoPaths, StatePaths } from "../core/paths.ts";
 import type { Cascade } from "../cascade/cascade.ts";
+import type { StandStill } from "../lifecycle/stand-still.ts";
 import type { Creation } from "../lifecycle/creation.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { Ids } from "../ports/ids.ts";
 import type { JjBackend, JjRepo, RepoLocation } from "../ports/jj.ts";
+import type { EdgeRepairs } from "../repair/edge-repairs.ts";
 import type { Repairs } from "../repair/repairs.ts";
 import type { CrashPoints } from "../ports/crash.ts";
 import type { Processes } from "../ports/processes.ts";
@@ -28,6 +30,8 @@ export interface RepoRuntime {
   readonly jj: JjRepo;
   readonly creation: Creation;
   readonly repairs: Repairs;
+  readonly edgeRepairs: EdgeRepairs;
+  readonly standStill: StandStill;
   readonly cascade: Cascade;
 }
 

@@ -24,12 +24,16 @@ import { repoPaths } from "../core/paths.ts";
 import { SerialQueues } from "../core/serial-queue.ts";
 import { makeCreation, type Creation } from "../lifecycle/creation.ts";
 import type { CreationFiles } from "../lifecycle/creation-deps.ts";
+import { runSaga } from "../lifecycle/saga-runner.ts";
 import { NO_CRASH } from "../ports/crash.ts";
 import type { Harness, HarnessName } from "../ports/harness.ts";
 import type { JjRepo, RepoLocation } from "../ports/jj.ts";
 import type { Log } from "../ports/log.ts";
 import type { TmuxBackend } from "../ports/tmux.ts";
 import { creationRepairer } from "../repair/creation-repairs.ts";
+import { makeStandStill } from "../lifecycle/stand-still.ts";
+import { makeEdgeRepairs } from "../repair/edge-repairs.ts";
+import { deliveryRepairer } from "../repair/delivery-repairs.ts";
 import { makeRepairs, type Repairs } from "../repair/repairs.ts";
 import { retireCalls } from "../store/admissions.ts";
 import { raiseAttention } from "../store/attention.ts";
@@ -38,6 +42,7 @@ import { openRepoDb } from "../store/open.ts";
 import { attribute, closeAttribution } from "../store/ops.ts";
 import type { RepoRow } from "../store/repos.ts";
 import { BUILD } from "../version.ts";
+import { agentsOf } from "./agents.ts";
 import { Config } from "./config.ts";
 import { makeExclusive } from "./exclusive.ts";
 import { oneHead } from "./one-head.ts";
@@ -62,6 +67,9 @@ const cascadeFiles: CascadeFiles = {
   listDir: files.listDir,
   readText: files.readText,
   copyInto: files.copyInto,
+  sha256: files.sha256,
+  hardLink: files.hardLink,
+  removeTree: files.removeTree,
 };
 
 const creationFiles: CreationFiles = {
@@ -175,9 +183,11 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
   const neighbour: { creation?: Creation; repairs?: Repairs } = {};
   const creationOf = (): Creation => neighbour.creation!;
   const recipes = createRecipes(common.processes);
+  const standStill = makeStandStill({ ...common, self: process.pid });
   const cascade = makeCascade({
     ...common,
     exclusive,
+    standStill,
     files: cascadeFiles,
     fsEvents: createFsEvents(),
     settings: shared.config.cascade(row, DEFAULT_SETTINGS),
@@ -188,6 +198,7 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     },
     waitReady: (incarnation, timeoutMs) => creationOf().waitReady(incarnation, timeoutMs),
     sessionStarted: (incarnation, sessionId) => creationOf().sessionStarted(incarnation, sessionId),
+    agents: agentsOf(() => creationOf().agents),
   });
   const creation = makeCreation({
     ...common,
@@ -203,19 +214,31 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     // A creation must stand on one exact view.
     refreshToFrontier: () => oneHead(() => cascade.refreshToFrontier(), realClock),
     classifyEdge: (child) => cascade.classifyEdge(child),
+    deliveries: {
+      ready: (threadId, incarnation) => cascade.agentReady(threadId, incarnation),
+      ended: (threadId, incarnation) => cascade.agentEnded(threadId, incarnation),
+    },
     onActive: (threadId) => shared.log.info(`thread ${threadId} is Active`),
     onRetired(threadId, incarnation) {
       write(db, () => retireCalls(db, incarnation, realClock.now()));
       rotateThreadCredential(credentials, threadId);
       shared.log.info(`incarnation ${incarnation} of ${threadId} has ended`);
+      cascade.considerRestart(threadId);
     },
   });
   neighbour.creation = creation;
   mendThreadCredentials(credentials);
+  const edgeRepairs = makeEdgeRepairs({
+    ...common,
+    troubles: cascade.troubles,
+    runSaga: (saga) => runSaga(saga),
+    repairHolds: (threadId, repairId) => neighbour.repairs!.holds(threadId, repairId),
+  });
   const repairs = makeRepairs({
     db,
     sha256Hex,
     repairers: [
+      edgeRepairs,
       creationRepairer({
         ...common,
         tmux: shared.tmux,
@@ -223,10 +246,27 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
         recipes,
         creation,
       }),
+      deliveryRepairer({
+        ...common,
+        cascade,
+        attempts: () => shared.config.cascade(row, DEFAULT_SETTINGS).attempts,
+      }),
     ],
   });
   neighbour.repairs = repairs;
-  return { repoId: row.repoId, row, location, paths, db, jj, creation, repairs, cascade };
+  return {
+    repoId: row.repoId,
+    row,
+    location,
+    paths,
+    db,
+    jj,
+    creation,
+    repairs,
+    edgeRepairs,
+    standStill,
+    cascade,
+  };
 }
 
 /** Mutations run from a folder of kiki's own. Making it is nobody's step: the watcher reads its operations as any other's. */

@@ -129,6 +129,14 @@ export interface CreationDeps {
   repairHolds(threadId: ThreadId, repairId: string): Promise<boolean>;
   /** The thread has become `Active`. */
   onActive(threadId: ThreadId): void;
+  /**
+   * What deliveries are recorded in the same transaction as an incarnation's handshake or end. What they return is
+   * called once it has committed.
+   */
+  deliveries?: {
+    ready(threadId: ThreadId, incarnation: string): () => void;
+    ended(threadId: ThreadId, incarnation: string): () => void;
+  };
   /** An incarnation has ended: its open calls are resolved, its credential may be rotated. */
   onRetired?(threadId: ThreadId, incarnation: string): void;
 }

@@ -20,7 +20,7 @@ import { raiseAttention } from "../store/attention.ts";
 import { threadById } from "../store/threads.ts";
 import type { Db } from "../store/db.ts";
 import { threadOf, type CreateContext } from "./creation-deps.ts";
-import { recordedEnv } from "./creation-steps-agent.ts";
+import { recordedEnv } from "./launch-prepare.ts";
 import { SagaSuspended, type StepDef } from "./saga-runner.ts";
 
 /** A log is cut to its newest half beyond this. */
@@ -185,7 +185,7 @@ async function runOnce(
     argv: setupArgv(setup.run, { token, ...marks }),
     cwd: threadOf(ctx).workspacePath,
     env: {
-      ...(await recordedEnv(ctx)),
+      ...(await recordedEnv(ctx.deps, ctx.threadId)),
       KIKI_STATE_DIR: stateDir,
       KIKI_REPO_ID: repoId,
       KIKI_THREAD_ID: ctx.threadId,

@@ -1,20 +1,14 @@
 /** Creation steps 5 to 7: what the agent gets before there is a pane for it. */
-import { composeBriefing } from "../core/briefing.ts";
-import { fail } from "../core/errors.ts";
 import { repoPaths, threadPaths } from "../core/paths.ts";
-import type { LaunchRequest } from "../ports/harness.ts";
 import { insertThreadCredential, revokeThreadCredential } from "../store/credentials.ts";
-import { threadById, type ThreadRow } from "../store/threads.ts";
 import {
-  envFile,
   harnessFolder,
   launchFile,
-  settingsOf,
   sha256Hex,
   threadOf,
   type CreateContext,
 } from "./creation-deps.ts";
-import { checkCapabilities } from "./creation-plan.ts";
+import { prepareLaunch } from "./launch-prepare.ts";
 import { readLaunch, verifyFiles, type LaunchFile } from "./launch.ts";
 import type { StepDef } from "./saga-runner.ts";
 
@@ -85,7 +79,13 @@ export const harnessConfigStep: StepDef<CreateContext, ConfigIdentity, ConfigEvi
     return { is: "done", evidence: evidenceOfLaunch(path, launch) };
   },
   async run(ctx, id) {
-    const launch = await prepareLaunch(ctx, id);
+    const thread = threadOf(ctx);
+    const launch = await prepareLaunch(ctx.deps, thread, {
+      ...id,
+      resume: false,
+      prompt: thread.firstPrompt,
+      follows: ctx.args.follows,
+    });
     const path = launchFile(harnessFolder(ctx));
     // Last: a launch file means that everything it names is complete.
     await ctx.deps.files.writeDurable(path, JSON.stringify(launch), FILE_MODE);
@@ -97,95 +97,4 @@ export const harnessConfigStep: StepDef<CreateContext, ConfigIdentity, ConfigEvi
 function evidenceOfLaunch(path: string, launch: LaunchFile): ConfigEvidence {
   const { argv: _argv, env: _env, cwd: _cwd, files: _files, ...rest } = launch;
   return { ...rest, launchFile: path };
-}
-
-async function prepareLaunch(ctx: CreateContext, id: ConfigIdentity): Promise<LaunchFile> {
-  const { deps } = ctx;
-  const thread = threadOf(ctx);
-  const harness = deps.harness(thread.harness);
-  const env = await recordedEnv(ctx);
-  const harnessVersion = await harness.version(thread.harnessExecutable, env);
-  const capabilities = harness.capabilities(harnessVersion);
-  checkCapabilities(thread.harness, harnessVersion, capabilities);
-
-  const paths = pathsOf(ctx);
-  for (const folder of [paths.harness, paths.passed, paths.spool]) {
-    await deps.files.ensureDir(folder, FOLDER_MODE);
-  }
-  await deps.files.ensureDir(repoPaths(deps.stateDir, deps.repoId).errors, FOLDER_MODE);
-  const secret = deps.ids.secret(SECRET_BYTES);
-  const spec = await harness.prepare(launchRequest(ctx, thread, { ...id, secret, env }));
-  const hashes: Record<string, string> = {};
-  for (const path of spec.files) {
-    const sha256 = await deps.files.sha256(path);
-    if (sha256 === null) throw new Error(`${thread.harness} did not write ${path}`);
-    hashes[path] = sha256;
-  }
-  return {
-    incarnation: id.incarnation,
-    argv: spec.argv,
-    env: spec.env,
-    cwd: spec.cwd,
-    harnessVersion,
-    harnessSessionId: id.sessionId,
-    secretSha256: sha256Hex(secret),
-    settingsFingerprint: spec.settingsFingerprint,
-    capabilities,
-    files: hashes,
-  };
-}
-
-/** The environment approved for the agent, which a set-up recipe gets as well. Throws `environment-lost`. */
-export async function recordedEnv(ctx: CreateContext): Promise<Record<string, string>> {
-  const file = envFile(harnessFolder(ctx));
-  const text = await ctx.deps.files.readText(file);
-  if (text !== null) return JSON.parse(text) as Record<string, string>;
-  throw fail("failed", "environment-lost", `${file} is gone`, "run kk new again");
-}
-
-function launchRequest(
-  ctx: CreateContext,
-  thread: ThreadRow,
-  of: ConfigIdentity & { secret: string; env: Record<string, string> },
-): LaunchRequest {
-  const { deps } = ctx;
-  const paths = pathsOf(ctx);
-  return {
-    threadId: thread.threadId,
-    repoId: deps.repoId,
-    threadName: thread.name,
-    incarnation: of.incarnation,
-    incarnationSecret: of.secret,
-    sessionId: of.sessionId,
-    resume: false,
-    workspaceRoot: thread.workspacePath,
-    folder: paths.harness,
-    executable: thread.harnessExecutable,
-    prompt: thread.firstPrompt,
-    extraArgs: thread.harnessArgs,
-    env: of.env,
-    briefing: settingsOf(deps).briefing ? briefingOf(ctx, thread) : null,
-    hook: {
-      executable: deps.hookPath,
-      socket: deps.socketPath,
-      credentialFile: paths.credential,
-      errorLog: paths.errorLog,
-      passedFolder: paths.passed,
-      spoolFolder: paths.spool,
-      barrierFile: paths.barrier,
-      kk: deps.kkPath,
-      stateDir: deps.stateDir,
-    },
-  };
-}
-
-function briefingOf(ctx: CreateContext, thread: ThreadRow): string {
-  const { follows } = ctx.args;
-  return composeBriefing({
-    threadName: thread.name,
-    goal: thread.firstPrompt,
-    workspacePath: thread.workspacePath,
-    followsName: follows === null ? null : (threadById(ctx.deps.db, follows)?.name ?? null),
-    colocated: ctx.deps.jj.location.colocated,
-  });
 }

@@ -9,10 +9,10 @@ import { paneGone, tmuxOf, type GateIdentity } from "./creation-steps-session.ts
 import { SagaSuspended, type StepDef } from "./saga-runner.ts";
 
 /** From the open gate to the handshake. */
-const READY_TIMEOUT_MS = 60_000;
+export const READY_TIMEOUT_MS = 60_000;
 /** The same once the pane shows a dialog that waits for the person. */
-const DIALOG_TIMEOUT_MS = 10 * 60_000;
-const PANE_POLL_MS = 1_000;
+export const DIALOG_TIMEOUT_MS = 10 * 60_000;
+export const PANE_POLL_MS = 1_000;
 /** Longer limits read better in minutes. */
 const MINUTES_FROM_MS = 120_000;
 

@@ -25,9 +25,9 @@ import type { ConfigEvidence } from "./creation-steps-agent.ts";
 import { provedLaunch } from "./launch.ts";
 import type { StepDef } from "./saga-runner.ts";
 
-const TAG_THREAD = "@kiki_thread";
+export const TAG_THREAD = "@kiki_thread";
 const TAG_OP = "@kiki_op";
-const TAG_ROLE = "@kiki_role";
+export const TAG_ROLE = "@kiki_role";
 
 /** For a journal that does not say: written before the pane could be configured. */
 const OLD_SHELL_PANE = { position: "below", sizePercent: 25, minRows: 24 } as const;

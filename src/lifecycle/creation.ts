@@ -46,6 +46,7 @@ import type { BaseChoice } from "./creation-base.ts";
 import { Gate } from "./gate.ts";
 import { goneAgents } from "./gone-agents.ts";
 import type { Launch } from "./launch.ts";
+import { Relaunch } from "./relaunch.ts";
 import { runSaga, SagaSuspended, type Saga } from "./saga-runner.ts";
 import { Signals } from "./signals.ts";
 
@@ -97,6 +98,8 @@ export interface Creation {
   sessionStarted(incarnation: IncarnationId, sessionId: string): Promise<void>;
   /** Retires every agent that is gone together with the wrapper that would have said so. Returns how many. */
   retireGone(): number;
+  /** What is done to a thread's agent after its first incarnation. */
+  readonly agents: Relaunch;
   isReady(incarnation: IncarnationId): boolean;
   waitReady(incarnation: IncarnationId, ms: number): Promise<boolean>;
   /** Resolves when something about the thread's operation or incarnation changed, or after `ms`. Look again then. */
@@ -114,6 +117,7 @@ export function makeCreation(deps: CreationDeps): Creation {
   /** Threads whose files are there already and whose row is not. */
   const beginning = new Set<ThreadId>();
 
+  const agents = new Relaunch(deps, gate, signals, stopping.signal);
   const around = { signals, gate, stopping: stopping.signal };
 
   const background = (threadId: ThreadId, work: () => Promise<unknown>): void => {
@@ -220,6 +224,7 @@ export function makeCreation(deps: CreationDeps): Creation {
       for (const incarnation of gone) gate.harnessExited(incarnation, null, null);
       return gone.length;
     },
+    agents,
     isReady: (incarnation) => gate.isReady(incarnation),
     waitReady: (incarnation, ms) => gate.waitReady(incarnation, ms),
     changed: (threadId, ms, signal) => signals.wait(threadId, ms, signal),

@@ -38,6 +38,8 @@ export class Gate {
   readonly #deps: CreationDeps;
   readonly #signals: Signals;
   readonly #troubles = new Map<ThreadId, Error>();
+  /** Incarnations whose end is kiki's own doing. */
+  readonly #expected = new Set<IncarnationId>();
 
   constructor(deps: CreationDeps, signals: Signals) {
     this.#deps = deps;
@@ -47,6 +49,16 @@ export class Gate {
   /** What must end the thread's creation although no step of it failed; null normally. */
   trouble(threadId: ThreadId): Error | null {
     return this.#troubles.get(threadId) ?? null;
+  }
+
+  /** Another launch of the thread begins: what was wrong with the one before says nothing about it. */
+  forgetTrouble(threadId: ThreadId): void {
+    this.#troubles.delete(threadId);
+  }
+
+  /** The end of this incarnation is not to be reported as a crash. */
+  expectEnd(incarnation: IncarnationId): void {
+    this.#expected.add(incarnation);
   }
 
   /**
@@ -102,7 +114,7 @@ export class Gate {
     const { db } = this.#deps;
     const done = write(db, () => {
       const session = this.#session(incarnation);
-      if (session.pid === pid && session.startTime === startTime) return { session, active: false };
+      if (session.pid === pid && session.startTime === startTime) return { session, ready: null };
       if (session.retiredAt !== null) {
         throw fail("failed", "incarnation-retired", `incarnation ${incarnation} has ended already`);
       }
@@ -116,27 +128,36 @@ export class Gate {
       }
       setProcess(db, incarnation, { pid, startTime });
       // The harness may have reported its session before the wrapper reported the process.
-      const active = session.sessionStartedAt !== null && this.#becomeReady(db, incarnation);
-      return { session, active };
+      const ready = session.sessionStartedAt !== null ? this.#becomeReady(db, incarnation) : null;
+      return { session, ready };
     });
-    this.#settled(done.session.threadId, done.active);
+    done.ready?.committed();
+    this.#settled(done.session.threadId, done.ready?.active === true);
   }
 
   /** Retires the incarnation: `Quiescent` after exit 0, else `Crashed` with an attention event. Idempotent. */
   harnessExited(incarnation: IncarnationId, exitCode: number | null, signal: number | null): void {
+    const status = exitCode === 0 ? "Quiescent" : "Crashed";
+    this.retire(incarnation, { status, event: describeExit(exitCode, signal) });
+  }
+
+  /** The same, with the reason in words. */
+  retire(
+    incarnation: IncarnationId,
+    { status, event }: { status: "Quiescent" | "Crashed"; event: string },
+  ): void {
     const { clock, db } = this.#deps;
-    const event = describeExit(exitCode, signal);
-    const { session, retired } = write(db, () => {
+    const expected = this.#expected.delete(incarnation);
+    const { session, committed } = write(db, () => {
       const found = this.#session(incarnation);
       const now = clock.now();
-      const status = exitCode === 0 ? "Quiescent" : "Crashed";
       if (!retireSession(db, incarnation, { status, event, now })) {
-        return { session: found, retired: false };
+        return { session: found, committed: null };
       }
       revokeGate(db, incarnation);
       const thread = threadById(db, found.threadId);
       // While it is being made, the creation itself says what went wrong.
-      if (status === "Crashed" && thread?.lifecycle !== "Creating") {
+      if (status === "Crashed" && !expected && thread?.lifecycle !== "Creating") {
         const message = `the agent of "${thread?.name ?? found.threadId}" ended: ${event}`;
         const { threadId } = found;
         raiseAttention(db, {
@@ -150,10 +171,11 @@ export class Gate {
       }
       const data = { incarnation, status };
       appendEvent(db, { threadId: found.threadId, kind: "agent-ended", data, now });
-      return { session: found, retired: true };
+      return { session: found, committed: this.#alongside("ended", found.threadId, incarnation) };
     });
+    committed?.();
     this.#settled(session.threadId, false);
-    if (retired) this.#deps.onRetired?.(session.threadId, incarnation);
+    if (committed !== null) this.#deps.onRetired?.(session.threadId, incarnation);
   }
 
   /**
@@ -173,13 +195,15 @@ export class Gate {
         return;
       }
     }
-    const active = write(db, () => {
+    const ready = write(db, () => {
       const session = this.#session(incarnation);
-      if (session.retiredAt !== null) return false;
+      if (session.retiredAt !== null) return null;
       noteSessionStarted(db, incarnation, { harnessSessionId: sessionId, now: clock.now() });
-      return session.readyAt === null && session.pid !== null && this.#becomeReady(db, incarnation);
+      const first = session.readyAt === null && session.pid !== null;
+      return first ? this.#becomeReady(db, incarnation) : null;
     });
-    this.#settled(before.threadId, active);
+    ready?.committed();
+    this.#settled(before.threadId, ready?.active === true);
   }
 
   isReady(incarnation: IncarnationId): boolean {
@@ -201,18 +225,27 @@ export class Gate {
     }
   }
 
-  /** Inside a transaction. True when the thread became `Active` by it. */
-  #becomeReady(db: Db, incarnation: IncarnationId): boolean {
+  /** Inside a transaction; `committed` is to be called after it. `active`: the thread became `Active` by it. */
+  #becomeReady(
+    db: Db,
+    incarnation: IncarnationId,
+  ): { active: boolean; committed: () => void } | null {
     const now = this.#deps.clock.now();
-    const { threadId } = this.#session(incarnation);
+    const session = this.#session(incarnation);
+    const { threadId } = session;
+    // A hook may outlive the harness it speaks for: what is gone is not ready, and whoever waits for it sees that.
+    if (this.#isGone(session)) return null;
     const creating = threadById(db, threadId)?.lifecycle === "Creating";
     const op = creating ? latestOperation(db, threadId) : null;
     // A creation that is being undone is not rescued by a late handshake.
-    if (creating && (op === null || op.state !== "Running" || op.failing)) return false;
+    if (creating && (op === null || op.state !== "Running" || op.failing)) return null;
     setReady(db, incarnation, now);
+    const committed = this.#alongside("ready", threadId, incarnation);
+    // The one before it may have crashed: there is an agent again.
+    acknowledgeAttention(db, threadId, "agent-crashed", now);
     acknowledgeAttention(db, threadId, "startup-dialog", now);
     appendEvent(db, { threadId, kind: "agent-ready", data: { incarnation }, now });
-    if (op === null) return false;
+    if (op === null) return { active: false, committed };
     const { operationId } = op;
     const ready = stepsOf(db, operationId).at(-1)!;
     const at = { operationId, ordinal: ready.ordinal };
@@ -221,7 +254,18 @@ export class Gate {
     endOperation(db, operationId, { state: "Completed", now });
     setLifecycle(db, threadId, "Creating", "Active");
     appendEvent(db, { threadId, kind: "lifecycle", data: { to: "Active" }, now });
-    return true;
+    return { active: true, committed };
+  }
+
+  /** Provably: where this very process is not to be seen, "not seen" proves nothing. */
+  #isGone({ pid, startTime }: SessionRow): boolean {
+    const { processes } = this.#deps;
+    if (pid === null || processes.identify(process.pid) === null) return false;
+    return processes.identify(pid)?.startTime !== startTime;
+  }
+
+  #alongside(what: "ready" | "ended", threadId: ThreadId, incarnation: IncarnationId): () => void {
+    return this.#deps.deliveries?.[what](threadId, incarnation) ?? (() => undefined);
   }
 
   #session(incarnation: IncarnationId): SessionRow {

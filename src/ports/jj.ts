@@ -29,14 +29,18 @@ export interface JjOperation {
   args: string;
 }
 
-/** One workspace's `@` in one operation's view. */
-export interface WorkspaceView {
+/** What never changes about one workspace's `@` in one operation's view. */
+export interface WorkspaceHead {
   workspace: string;
-  /** Recorded path; not operation-versioned. */
-  root: string | null;
   changeId: ChangeId;
   commitId: CommitId;
   parents: CommitId[];
+}
+
+/** One workspace's `@` in one operation's view, with what only the whole view tells. */
+export interface WorkspaceView extends WorkspaceHead {
+  /** Recorded path; not operation-versioned. */
+  root: string | null;
   conflict: boolean;
   empty: boolean;
   divergent: boolean;
@@ -55,6 +59,11 @@ export interface CommitView {
   divergent: boolean;
   immutable: boolean;
   hidden: boolean;
+}
+
+/** A commit and those of the commits asked about that it is an ancestor of, or equal to. */
+export interface CommitRelations extends CommitView {
+  behind: CommitId[];
 }
 
 export interface BookmarkView {
@@ -79,6 +88,12 @@ export interface WorkspaceProbe {
   changed: string[];
   /** For `Unknown`: what could not be proved, as `kind: text`. Kind `busy` may be otherwise in a moment: pin again. */
   reason: string | null;
+}
+
+export interface LooseFile {
+  /** Relative to the workspace; need not be UTF-8. */
+  path: Uint8Array;
+  tracked: boolean;
 }
 
 export interface StagedOperation {
@@ -113,12 +128,26 @@ export interface JjRepo {
   operationExists(id: OpId): Promise<boolean>;
   workspaces(op: OpId): Promise<WorkspaceView[]>;
   /**
+   * Every workspace's `@` in the views of many operations, by few processes however many they are. The last of `ops`
+   * should descend from as many of the others as possible.
+   */
+  workspaceHeads(ops: readonly OpId[]): Promise<Map<OpId, WorkspaceHead[]>>;
+  /**
    * Commits of a revset, newest first. Hidden commits resolve by full commit id. `trunk()` is the root commit (40
    * zeros) where there is no trunk; a bare `@` is the main workspace's. `jj-revset` on a bad revset.
    */
   commits(op: OpId, revset: string): Promise<CommitView[]>;
   /** Like `commits`, limited to `ids` that exist (`present()`). */
   existing(op: OpId, ids: readonly CommitId[]): Promise<CommitView[]>;
+  /**
+   * Which of `commits` are behind which of `of` in the graph: many ancestry questions in one read. Ids that do not exist
+   * at `op` are left out of the answer, and nothing is behind them.
+   */
+  relations(
+    op: OpId,
+    commits: readonly CommitId[],
+    of: readonly CommitId[],
+  ): Promise<CommitRelations[]>;
   /** `ancestor` is an ancestor of, or equal to, `of`. */
   isAncestor(op: OpId, ancestor: CommitId, of: CommitId): Promise<boolean>;
   /** Every commit that `commit` evolved from by recorded rewrites (amend, rebase, squash), itself included. */
@@ -127,6 +156,27 @@ export interface JjRepo {
   /** Paths that differ between two commits, `{status: M|A|D|R|C, path}`. */
   changedPaths(op: OpId, from: CommitId, to: CommitId): Promise<{ status: string; path: string }[]>;
   conflictedPaths(op: OpId, commit: CommitId): Promise<string[]>;
+  /**
+   * Whether `to` is `from` moved and nothing else: on `to`'s parents it makes the change, and has the description, that
+   * `from` has on its own. Conflicts that only the move brings about are no difference.
+   */
+  sameChange(op: OpId, from: CommitId, to: CommitId): Promise<boolean>;
+  /**
+   * Of `paths`, those that in `commit` are not what lies under the same name below `folder`: content, kind, executable
+   * bit. Absent is equal to absent, or to a folder; a conflict differs from everything.
+   */
+  differing(commit: CommitId, folder: string, paths: readonly string[]): Promise<string[]>;
+  /** git HEAD of a colocated workspace and the one jj expects (probe: `H HEAD`); null is unborn. null: not colocated. */
+  gitHead(
+    workspaceRoot: string,
+    workspace: string,
+    op: OpId,
+  ): Promise<{ actual: CommitId | null; expected: CommitId | null } | null>;
+  /**
+   * Every path in a workspace's folder that jj tracks or git does not ignore, as its raw bytes; of a nested repository
+   * only its folder, with a slash. Works where a probe says `Unknown`: what cannot be read of jj's record is left out.
+   */
+  looseFiles(workspaceRoot: string): Promise<LooseFile[]>;
   /** git-format diff / diffstat text between two commits. */
   diff(op: OpId, from: CommitId, to: CommitId): Promise<string>;
   diffStat(op: OpId, from: CommitId, to: CommitId): Promise<string>;
@@ -156,7 +206,15 @@ export interface JjRepo {
    */
   forgetWorktree(path: string): Promise<void>;
   abandon(commits: readonly CommitId[], token: string): Promise<void>;
+  /** `jj edit` in a managed workspace: its `@` becomes exactly `commit`, and its files follow. */
+  edit(workspaceRoot: string, commit: CommitId, token: string): Promise<void>;
+  /** Points a git ref of kiki's own (`refs/kiki/…`) at a commit, which git then keeps. No jj operation. */
+  pinCommit(ref: string, commit: CommitId): Promise<void>;
+  /** Detaches git HEAD of a colocated workspace at `commit`; index, files and branches stay. No jj operation. */
+  setGitHead(workspaceRoot: string, commit: CommitId): Promise<void>;
   createBookmark(name: string, commit: CommitId, token: string): Promise<void>;
+  /** Puts a bookmark that exists, conflicted or not, on exactly `commit`. */
+  setBookmark(name: string, commit: CommitId, token: string): Promise<void>;
   deleteBookmark(name: string, token: string): Promise<void>;
   /** `jj util snapshot` in a managed workspace. */
   snapshot(workspaceRoot: string, token: string): Promise<void>;

@@ -57,13 +57,10 @@ export interface Repairs {
   plan(threadId: ThreadId, id: string, caller: RepairCaller): Promise<RepairPlan>;
 }
 
-const NOTHING: Examination = {
-  authority: [],
-  observed: [],
-  notes: [],
-  proposals: [],
-  needsRepair: false,
-};
+interface Offer {
+  plan: NamedProposal;
+  repairer: Repairer;
+}
 
 export function makeRepairs(deps: {
   db: Db;
@@ -75,18 +72,37 @@ export function makeRepairs(deps: {
     if (thread !== null) return thread;
     throw fail("notFound", "unknown-thread", `no thread ${threadId}`, "kk ls --all");
   };
-  const chargeOf = (thread: ThreadRow): Repairer | null =>
-    deps.repairers.find((repairer) => repairer.concerns(thread)) ?? null;
+  /**
+   * An edge and a delivery of one thread may both wait for a person. Neither choice depends on the other, so that each
+   * id is made from what its own repairer saw.
+   */
+  const look = async (thread: ThreadRow): Promise<{ seen: Examination; plans: Offer[] }[]> => {
+    const charged = deps.repairers.filter((repairer) => repairer.concerns(thread));
+    return Promise.all(
+      charged.map(async (repairer) => {
+        const seen = await repairer.examine(thread);
+        const plans = seen.proposals.map((proposal) => ({
+          repairer,
+          plan: {
+            ...proposal,
+            id: repairId(thread.threadId, seen, proposal, deps.sha256Hex),
+          },
+        }));
+        return { seen, plans };
+      }),
+    );
+  };
 
   const diagnose = async (threadId: ThreadId): Promise<Diagnosis> => {
-    const thread = threadOf(threadId);
-    const seen = (await chargeOf(thread)?.examine(thread)) ?? NOTHING;
-    const { proposals, ...rest } = seen;
-    const plans = proposals.map((proposal) => ({
-      ...proposal,
-      id: repairId(threadId, seen, proposal, deps.sha256Hex),
-    }));
-    return { threadId, ...rest, plans };
+    const looks = await look(threadOf(threadId));
+    return {
+      threadId,
+      authority: looks.flatMap(({ seen }) => seen.authority),
+      observed: looks.flatMap(({ seen }) => seen.observed),
+      notes: looks.flatMap(({ seen }) => seen.notes),
+      needsRepair: looks.some(({ seen }) => seen.needsRepair),
+      plans: looks.flatMap(({ plans }) => plans.map(({ plan }) => plan)),
+    };
   };
 
   return {
@@ -96,9 +112,10 @@ export function makeRepairs(deps: {
     },
     async plan(threadId, id, caller) {
       const thread = threadOf(threadId);
-      const chosen = (await diagnose(threadId)).plans.find((plan) => plan.id === id);
-      const repairer = chargeOf(thread);
-      if (chosen === undefined || repairer === null) throw stale(thread, id);
+      const offers = (await look(thread)).flatMap(({ plans }) => plans);
+      const offer = offers.find(({ plan }) => plan.id === id);
+      if (offer === undefined) throw stale(thread, id);
+      const { plan: chosen, repairer } = offer;
       const prepared = await repairer.prepare(thread, chosen.kind, caller);
       const textFor = (columns: number): string => planText(thread, chosen, prepared, columns);
       const text = textFor(FULL_COLUMNS);

@@ -131,6 +131,13 @@ export function retireCallId(db: Db, incarnation: IncarnationId, toolUseId: stri
   ).run({ incarnation, toolUseId });
 }
 
+/** A call of this id was decided in the incarnation, however long ago. */
+export function isKnownCall(db: Db, incarnation: IncarnationId, toolUseId: string): boolean {
+  const sql =
+    "SELECT 1 FROM tool_admissions WHERE agent_session_id = $incarnation AND tool_use_id = $toolUseId";
+  return db.query(sql).get({ incarnation, toolUseId }) !== null;
+}
+
 /** Some of these calls belong to a batch that is over. */
 export function anyClosed(db: Db, incarnation: IncarnationId, ids: ReadonlySet<string>): boolean {
   const closed = db.query(

@@ -229,6 +229,12 @@ export function moveApprovedOperation(
     .run({ operationId, end });
 }
 
+/** Repository database: the approval that was spent on an operation; null when it had none. */
+export function approvalOf(db: Db, operationId: string): string | null {
+  const sql = "SELECT approval_id AS id FROM human_approvals WHERE operation_id = $operationId";
+  return db.query<{ id: string }, { operationId: string }>(sql).get({ operationId })?.id ?? null;
+}
+
 /**
  * Repository database: whether this credential's caller had this lifecycle operation approved, or the repair that took
  * it up again. It may then follow it.

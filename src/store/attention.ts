@@ -34,12 +34,22 @@ export function raiseAttention(
   return done.changes > 0;
 }
 
-/** Acknowledges every open row of one kind of a thread: the condition it names is over, or a person dealt with it. */
-export function acknowledgeAttention(db: Db, threadId: ThreadId, kind: string, now: number): void {
+/**
+ * Acknowledges every open row of one kind of a thread: the condition it names is over, or a person dealt with it.
+ * `about`: only those whose key is this, or this with something behind a colon.
+ */
+export function acknowledgeAttention(
+  db: Db,
+  threadId: ThreadId,
+  kind: string,
+  now: number,
+  about: string | null = null,
+): void {
   db.query(
     `UPDATE attention SET acknowledged_at = $now
-     WHERE thread_id = $threadId AND kind = $kind AND acknowledged_at IS NULL`,
-  ).run({ threadId, kind, now });
+     WHERE thread_id = $threadId AND kind = $kind AND acknowledged_at IS NULL
+       AND ($about IS NULL OR dedup_key = $about OR substr(dedup_key, 1, length($about) + 1) = $about || ':')`,
+  ).run({ threadId, kind, now, about });
 }
 
 /** Unacknowledged, oldest first. */

@@ -50,3 +50,25 @@ export function write<T>(db: Db, body: () => T extends Promise<unknown> ? never 
     throw nameStorageError(error, db.filename);
   }
 }
+
+const FULL = 2;
+
+/**
+ * As `write`, for what nobody is told before another commit of this database has returned, the request's audit row: that
+ * one brings both to the disk, and one wait for it is saved on the path of every tool call. The death of a process loses
+ * nothing either way; that of the machine in between loses something nobody has been answered.
+ */
+export function writeBeforeAnswer<T>(
+  db: Db,
+  body: () => T extends Promise<unknown> ? never : T,
+): T {
+  const { synchronous } = db.query<{ synchronous: number }, []>("PRAGMA synchronous").get()!;
+  if (synchronous !== FULL) return write(db, body);
+  // In WAL mode (SQLite 3.54): the commit is in the file, and the next FULL one syncs all of it.
+  db.run("PRAGMA synchronous = NORMAL");
+  try {
+    return write(db, body);
+  } finally {
+    db.run("PRAGMA synchronous = FULL");
+  }
+}

@@ -18,6 +18,10 @@ export interface IntentRow {
   probeFingerprint: string | null;
   resultCommit: CommitId | null;
   payload: string | null;
+  payloadSha256: string | null;
+  /** The replacement incarnation that claims it, live or retired, and the one-use id its first input carries. */
+  restart: { incarnation: IncarnationId; deliveryId: string } | null;
+  epoch: number;
   barrier: { incarnation: IncarnationId; turn: number; batch: number } | null;
   batchCompletedAt: number | null;
   receipt: Receipt | null;
@@ -27,6 +31,10 @@ export interface IntentRow {
   exhausted: boolean;
   reason: string | null;
   recoveryBundle: string | null;
+  /** `RecoveryRequired`, and kiki may still bring it to its end by itself. */
+  recovering: boolean;
+  /** What recovery adopted, newest last; null before the first. */
+  recoveryChoice: unknown;
 }
 
 interface Raw {
@@ -43,6 +51,10 @@ interface Raw {
   probe_fingerprint: string | null;
   result_commit_id: string | null;
   payload: string | null;
+  payload_sha256: string | null;
+  restart_agent_session_id: string | null;
+  restart_delivery_id: string | null;
+  delivery_epoch: number;
   delivery_mode: string | null;
   barrier_agent_session_id: string | null;
   barrier_model_turn: number | null;
@@ -54,6 +66,8 @@ interface Raw {
   delivery_exhausted_at: number | null;
   reason: string | null;
   recovery_bundle_path: string | null;
+  recovery_choice_json: string | null;
+  recovering: number | null;
 }
 
 function fromRaw(r: Raw): IntentRow {
@@ -71,6 +85,12 @@ function fromRaw(r: Raw): IntentRow {
     probeFingerprint: r.probe_fingerprint,
     resultCommit: r.result_commit_id,
     payload: r.payload,
+    payloadSha256: r.payload_sha256,
+    restart:
+      r.delivery_mode === "RestartStartup"
+        ? { incarnation: r.restart_agent_session_id!, deliveryId: r.restart_delivery_id! }
+        : null,
+    epoch: r.delivery_epoch,
     barrier:
       r.delivery_mode === "SoftBatch"
         ? {
@@ -86,10 +106,14 @@ function fromRaw(r: Raw): IntentRow {
     exhausted: r.delivery_exhausted_at !== null,
     reason: r.reason,
     recoveryBundle: r.recovery_bundle_path,
+    recovering: r.state === "RecoveryRequired" && r.recovering === 1,
+    recoveryChoice:
+      r.recovery_choice_json === null ? null : (JSON.parse(r.recovery_choice_json) as unknown),
   };
 }
 
-const COLUMNS = "*, receipt_json ->> '$.session' AS receipt_session";
+const COLUMNS =
+  "*, receipt_json ->> '$.session' AS receipt_session, plan_json ->> '$.recovery.open' AS recovering";
 const UNRESOLVED = "state NOT IN ('Acknowledged','Superseded')";
 
 export function intentById(db: Db, intentId: IntentId): IntentRow | null {
@@ -229,6 +253,8 @@ export function setIntentState<F extends IntentState>(
     bundle?: string;
     fingerprint?: string;
     supersededBy?: IntentId;
+    /** What recovery adopted, and when that was decided. */
+    choice?: { what: unknown; at: number };
   } = {},
 ): void {
   moveIntent(from, to);
@@ -239,7 +265,9 @@ export function setIntentState<F extends IntentState>(
          evidence_json = coalesce($evidence, evidence_json),
          recovery_bundle_path = coalesce($bundle, recovery_bundle_path),
          probe_fingerprint = coalesce($fingerprint, probe_fingerprint),
-         superseded_by = coalesce($supersededBy, superseded_by)
+         superseded_by = coalesce($supersededBy, superseded_by),
+         recovery_choice_json = coalesce($choice, recovery_choice_json),
+         recovery_chosen_at = coalesce($chosenAt, recovery_chosen_at)
        WHERE intent_id = $intentId AND state = $from`,
     )
     .run({
@@ -251,6 +279,8 @@ export function setIntentState<F extends IntentState>(
       bundle: extra.bundle ?? null,
       fingerprint: extra.fingerprint ?? null,
       supersededBy: extra.supersededBy ?? null,
+      choice: extra.choice === undefined ? null : JSON.stringify(extra.choice.what),
+      chosenAt: extra.choice?.at ?? null,
     }).changes;
   if (changed !== 1) throw new Error(`intent ${intentId} is no longer ${from}`);
 }
@@ -289,7 +319,7 @@ export function rebindSoftBatch(
          batch_completed_at = NULL, receipt = NULL, receipt_json = NULL,
          soft_redelivery_count = soft_redelivery_count + 1
        WHERE intent_id = $intentId AND batch_completed_at IS NOT NULL
-         AND state IN ('Reconciling','Materialized','Delivered')`,
+         AND state IN ('Reconciling','Materialized','Delivered','RecoveryRequired')`,
     )
     .run({ intentId, ...tuple, now }).changes;
   if (changed !== 1) throw new Error(`intent ${intentId} cannot be rebound`);
@@ -297,7 +327,8 @@ export function rebindSoftBatch(
 
 export function savePlan(db: Db, intentId: IntentId, plan: unknown, fingerprint: string): void {
   db.query(
-    "UPDATE sync_intents SET plan_json = $plan, probe_fingerprint = $fingerprint WHERE intent_id = $intentId AND state = 'Reconciling'",
+    `UPDATE sync_intents SET plan_json = $plan, probe_fingerprint = $fingerprint
+     WHERE intent_id = $intentId AND state IN ('Reconciling','RecoveryRequired')`,
   ).run({ intentId, plan: JSON.stringify(plan), fingerprint });
 }
 
@@ -317,9 +348,13 @@ export function materialize(
   moveIntent("Reconciling", "Materialized");
   const changed = db
     .query(
-      `UPDATE sync_intents SET state = 'Materialized', result_commit_id = $resultCommit, payload = $payload,
-         payload_sha256 = $payloadSha256, payload_json = $payloadJson, anchor_change_id = $change,
-         anchor_commit_id = $commit, anchor_op_id = $op, prepared_at = $now
+      // A payload that was prepared before a recovery stays what it was.
+      `UPDATE sync_intents SET state = 'Materialized', result_commit_id = coalesce(result_commit_id, $resultCommit),
+         payload_sha256 = coalesce(payload_sha256, $payloadSha256),
+         payload_json = CASE WHEN payload IS NULL THEN $payloadJson ELSE payload_json END,
+         payload = coalesce(payload, $payload), anchor_change_id = coalesce(anchor_change_id, $change),
+         anchor_commit_id = coalesce(anchor_commit_id, $commit), anchor_op_id = coalesce(anchor_op_id, $op),
+         prepared_at = coalesce(prepared_at, $now)
        WHERE intent_id = $intentId AND state = 'Reconciling'`,
     )
     .run({
@@ -372,7 +407,7 @@ export function completeBatch(
         `UPDATE sync_intents SET batch_completed_at = $now, receipt = $receipt, receipt_json = $evidence
          WHERE intent_id = $intentId AND delivery_mode = 'SoftBatch' AND batch_completed_at IS NULL
            AND barrier_agent_session_id = $incarnation AND barrier_tool_batch = $batch
-           AND state IN ('Reconciling','Materialized','Delivered')`,
+           AND state IN ('Reconciling','Materialized','Delivered','RecoveryRequired')`,
       )
       .run({
         intentId,
@@ -382,6 +417,22 @@ export function completeBatch(
         now,
       }).changes === 1
   );
+}
+
+/** A person gave the transition up. Throws (CHECK, trigger) without the approval, or when a payload was bound to it. */
+export function discardTransition(
+  db: Db,
+  intentId: IntentId,
+  row: { by: string; approvalId: string; now: number },
+): void {
+  const changed = db
+    .query(
+      `UPDATE sync_intents SET state = 'Acknowledged', acknowledged_at = $now, acknowledged_by = $by,
+         discard = 'transition', discard_approval_id = $approvalId
+       WHERE intent_id = $intentId AND state IN ('Detected','TopologyDiverged')`,
+    )
+    .run({ intentId, ...row }).changes;
+  if (changed !== 1) throw new Error(`the transition of intent ${intentId} cannot be discarded`);
 }
 
 /** Delivered (or Materialized with the same proof: a lost MarkDelivered) → Acknowledged. */

@@ -21,9 +21,9 @@ export function attribute(
   ).run(row);
 }
 
-/** The handler has recorded what its operations mean; the watcher owes nothing any more. */
+/** The handler has recorded what its operations mean; the watcher owes nothing any more. Closed already: nothing. */
 export function closeAttribution(db: Db, token: string): void {
-  db.query("UPDATE op_attribution SET live = 0 WHERE token = $token").run({ token });
+  db.query("UPDATE op_attribution SET live = 0 WHERE token = $token AND live = 1").run({ token });
 }
 
 export function liveAttributions(db: Db): Attribution[] {
@@ -153,28 +153,32 @@ export function replaceFrontier(db: Db, heads: readonly OpId[]): void {
   for (const opId of heads) insert.run({ opId });
 }
 
-/** Live tokens of reconciliations that were stopped from elsewhere: nobody records what their operations mean. */
-export function abandonedReconciliations(db: Db): string[] {
+/**
+ * Live tokens of handlers that record nothing themselves any more: reconciliations that were stopped from elsewhere, and
+ * turn-end snapshots, which leave it to the reading that follows. The caller leaves out those still running. A recovery
+ * that is still open goes on, and records what it does.
+ */
+export function abandonedTokens(db: Db): string[] {
   return db
     .query<{ token: string }, []>(
-      `SELECT token FROM op_attribution WHERE live = 1 AND handler = 'reconcile' AND NOT EXISTS (
-         SELECT 1 FROM sync_intents WHERE intent_id = owner_id AND state = 'Reconciling')`,
+      `SELECT token FROM op_attribution WHERE live = 1 AND (handler = 'snapshot' OR (
+         handler = 'reconcile' AND NOT EXISTS (
+           SELECT 1 FROM sync_intents WHERE intent_id = owner_id AND (state = 'Reconciling'
+             OR (state = 'RecoveryRequired' AND plan_json ->> '$.recovery.open' = 1)))))`,
     )
     .all()
     .map((r) => r.token);
 }
 
 /**
- * At boot: tokens whose handler can no longer come back: a lifecycle operation that is not running, a snapshot. Returns
- * how many were closed.
+ * At boot: tokens of lifecycle operations that are not running and can no longer come back. Returns how many were
+ * closed.
  */
 export function closeOrphanedAttributions(db: Db): number {
   return db
     .query(
-      `UPDATE op_attribution SET live = 0 WHERE live = 1 AND (
-         (handler = 'lifecycle' AND NOT EXISTS (
-            SELECT 1 FROM thread_lifecycle_ops WHERE operation_id = owner_id AND state = 'Running'))
-         OR handler = 'snapshot')`,
+      `UPDATE op_attribution SET live = 0 WHERE live = 1 AND handler = 'lifecycle' AND NOT EXISTS (
+         SELECT 1 FROM thread_lifecycle_ops WHERE operation_id = owner_id AND state = 'Running')`,
     )
     .run().changes;
 }

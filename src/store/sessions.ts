@@ -3,8 +3,9 @@
  * that process). A gate only moves forward: Activated → Claimed → Exec, or to Revoked (trigger).
  */
 import type { GateState } from "../core/agent.ts";
-import type { IncarnationId, ThreadId } from "../core/ids.ts";
+import type { IncarnationId, IntentId, ThreadId } from "../core/ids.ts";
 import type { AgentStatus } from "../core/lifecycle.ts";
+import { retireCalls } from "./admissions.ts";
 import type { Db } from "./db.ts";
 import type { HarnessColumn } from "./threads.ts";
 
@@ -22,6 +23,10 @@ export interface SessionRow {
   startTime: string | null;
   status: AgentStatus;
   lastEvent: string | null;
+  /** Prompts that reached it so far. */
+  prompts: number;
+  /** Number of the prompt in which its startup id was recorded. */
+  echoPrompt: number | null;
   /** The harness said that its session has started, with this incarnation's secret. */
   sessionStartedAt: number | null;
   readyAt: number | null;
@@ -33,7 +38,7 @@ type Raw = Omit<SessionRow, "capabilities"> & { capabilitiesJson: string };
 const COLUMNS = `agent_session_id AS incarnation, thread_id AS threadId, harness,
   harness_version AS harnessVersion, harness_session_id AS harnessSessionId,
   secret_sha256 AS secretSha256, settings_fingerprint AS settingsFingerprint,
-  capabilities_json AS capabilitiesJson, pid, start_time AS startTime, status, last_event AS lastEvent,
+  capabilities_json AS capabilitiesJson, pid, start_time AS startTime, status, last_event AS lastEvent, prompts, startup_echo_prompt AS echoPrompt,
   session_started_at AS sessionStartedAt, ready_at AS readyAt, retired_at AS retiredAt`;
 
 function fromRaw(r: Raw): SessionRow {
@@ -41,10 +46,22 @@ function fromRaw(r: Raw): SessionRow {
   return { ...rest, capabilities: JSON.parse(capabilitiesJson) as Record<string, boolean> };
 }
 
-/** A new incarnation, not started yet. Throws (partial UNIQUE) while the thread has a live one. */
+/** What an incarnation was started for: the saved payload of one epoch, under an id that is used once. */
+export interface StartupClaim {
+  intentId: IntentId;
+  epoch: number;
+  deliveryId: string;
+  payloadSha256: string;
+}
+
+/**
+ * A new incarnation, not started yet. Throws (partial UNIQUE) while the thread has a live one, and (triggers) when it
+ * claims a delivery that is not owed, or none although one is.
+ */
 export function insertSession(
   db: Db,
   row: {
+    startup?: StartupClaim | null;
     incarnation: IncarnationId;
     threadId: ThreadId;
     harness: HarnessColumn;
@@ -56,13 +73,21 @@ export function insertSession(
     now: number;
   },
 ): void {
-  const { capabilities, ...rest } = row;
+  const { capabilities, startup = null, ...rest } = row;
   db.query(
     `INSERT INTO agent_sessions (agent_session_id, thread_id, harness, harness_version,
-       harness_session_id, secret_sha256, settings_fingerprint, capabilities_json, status, created_at)
+       harness_session_id, secret_sha256, settings_fingerprint, capabilities_json, status, created_at,
+       startup_intent_id, startup_intent_epoch, startup_delivery_id, startup_payload_sha256)
      VALUES ($incarnation, $threadId, $harness, $harnessVersion, $harnessSessionId, $secretSha256,
-       $settingsFingerprint, $capabilities, 'Running', $now)`,
-  ).run({ ...rest, capabilities: JSON.stringify(capabilities) });
+       $settingsFingerprint, $capabilities, 'Running', $now, $intentId, $epoch, $deliveryId, $payloadSha256)`,
+  ).run({
+    ...rest,
+    capabilities: JSON.stringify(capabilities),
+    intentId: startup?.intentId ?? null,
+    epoch: startup?.epoch ?? null,
+    deliveryId: startup?.deliveryId ?? null,
+    payloadSha256: startup?.payloadSha256 ?? null,
+  });
 }
 
 export function sessionById(db: Db, incarnation: IncarnationId): SessionRow | null {
@@ -140,6 +165,14 @@ export function retireSession(
     )
     .run({ incarnation, ...row });
   return done.changes === 1;
+}
+
+/** Ended by kiki itself. Its open calls are over, its gate is nobody's, and whoever reports its end is too late. */
+export function retireForGood(db: Db, incarnation: IncarnationId, now: number): void {
+  const row = { status: "Crashed" as const, event: "ended by kiki", now };
+  if (!retireSession(db, incarnation, row)) return;
+  revokeGate(db, incarnation);
+  retireCalls(db, incarnation, now);
 }
 
 // ---- launch gates -------------------------------------------------------------------------------------------

@@ -48,7 +48,12 @@ function problem(pid: number | undefined, more: Record<number, Partial<Proc>> = 
 }
 
 test("a person's command in the foreground of its terminal → may confirm, there", () => {
-  expect(presence(10)).toEqual({ terminal: "tty 1", foreground: true, agent: false });
+  expect(presence(10)).toEqual({
+    terminal: "tty 1",
+    foreground: true,
+    agent: false,
+    unreadable: false,
+  });
   expect(problem(10)).toBe("may confirm");
 });
 
@@ -78,7 +83,8 @@ test("child that was orphaned with a clean environment on the agent's terminal �
 });
 
 test("environment that cannot be read → not taken for a person; a root-owned ancestor's is no matter", () => {
-  expect(problem(10, { 10: { agentMark: null } })).toBe("presenter-is-an-agent");
+  expect(problem(10, { 10: { agentMark: null } })).toBe("presenter-unreadable");
+  expect(presence(10, { 10: { agentMark: null } }).agent).toBe(true);
   expect(problem(10, { 9: { agentMark: null } })).toBe("may confirm");
 });
 

@@ -29,7 +29,12 @@ export const SECRETS = {
 
 export const LIFE_MS = APPROVAL_LIFE_MS;
 
-export const PERSON: Presence = { terminal: "tty 1", foreground: true, agent: false };
+export const PERSON: Presence = {
+  terminal: "tty 1",
+  foreground: true,
+  agent: false,
+  unreadable: false,
+};
 
 export interface AuthorityRig {
   dir: string;

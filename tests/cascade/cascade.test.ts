@@ -133,29 +133,6 @@ describe.each([{ colocated: false }, { colocated: true }])(
       expect(rig.file(child, "tests.txt")).toBe("not recorded yet\n");
       expect(rig.file(child, "lexer.txt")).toBe("lexer.txt\n");
     });
-
-    test("stale workspace with unrecorded edits → RecoveryRequired, bundle of every byte, no file touched, agent paused", async () => {
-      const rig = await rigWith(kind);
-      const { parent, child } = await family(rig);
-      rig.repo.write("parser.txt", "the child's own edit\n", child.path);
-      rig.repo.write("new.txt", "brand new\n", child.path);
-      await amend(rig, parent, "two\n");
-      const head = await rig.repo.head();
-      const [answer] = await rig.agent(child).batch();
-      expect(answer!.text).toContain("did not run");
-      const intent = rig.intents(child)[0]!;
-      expect(intent.state).toBe("RecoveryRequired");
-      expect(rig.file(child, "parser.txt")).toBe("the child's own edit\n");
-      expect(rig.file(child, "new.txt")).toBe("brand new\n");
-      expect(await Bun.file(`${intent.recoveryBundle}/files/parser.txt`).text()).toBe(
-        "the child's own edit\n",
-      );
-      expect(await Bun.file(`${intent.recoveryBundle}/files/new.txt`).text()).toBe("brand new\n");
-      expect(await rig.repo.head()).toBe(head);
-      expect(rig.attention(child)).toHaveLength(1);
-      expect((await rig.agent(child).batch())[0]!.text).toContain("waits for a person");
-      expect(rig.barrier(child)).toBe(true);
-    });
   },
 );
 
@@ -289,48 +266,6 @@ test("parent abandons its revision → TopologyDiverged, the child's files are n
   expect(rig.intents(child).at(-1)!.state).toBe("TopologyDiverged");
   expect(rig.file(child, "lexer.txt")).toBe("lexer.txt\n");
   expect((await rig.agent(child).batch())[0]!.text).toBeNull();
-});
-
-test("an edit lands in the instant between the last look and jj's update → found, RecoveryRequired, no byte lost", async () => {
-  // Whoever still writes then: jj moves the edit into a divergent sibling and makes the visible tree clean.
-  let race: ((path: string) => void) | null = null;
-  const rig = await rigWith({
-    wrapJj: (jj) =>
-      Object.assign(Object.create(jj) as typeof jj, {
-        ...jj,
-        updateStale: (path: string, token: string) => {
-          race?.(path);
-          return jj.updateStale(path, token);
-        },
-      }),
-  });
-  const { parent, child } = await family(rig);
-  await amend(rig, parent, "two\n");
-  race = (path) => rig.repo.write("late.txt", "written at the last moment\n", path);
-  const [answer] = await rig.agent(child).batch();
-  race = null;
-  const intent = rig.intents(child)[0]!;
-  expect(intent.state).toBe("RecoveryRequired");
-  expect(answer!.text).toContain("waits for a person");
-  expect(rig.attention(child)).toHaveLength(1);
-  // The bytes are in a commit, and the evidence names it.
-  const evidence = rig.db
-    .query<{ evidence_json: string }, []>("SELECT evidence_json FROM sync_intents")
-    .get()!.evidence_json;
-  const { successors } = JSON.parse(evidence) as { successors: string[] };
-  const found: string[] = [];
-  for (const commit of successors) {
-    const shown = await rig.repo.tryJj([
-      "file",
-      "show",
-      "--ignore-working-copy",
-      "-r",
-      commit,
-      "late.txt",
-    ]);
-    if (shown.code === 0) found.push(shown.stdout);
-  }
-  expect(found).toEqual(["written at the last moment\n"]);
 });
 
 test("two operation heads, then jj's merge of them → all interpreted, every parent edge kept, one intent", async () => {

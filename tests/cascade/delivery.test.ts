@@ -113,7 +113,7 @@ test("closing events: stale, duplicate and partial ones → only the exact batch
   expect(intent(f).batchCompletedAt).toBe(completedAt);
 });
 
-test("closing event omits a blocked call → the batch is over but not complete: blocked, loud, nothing acknowledged", async () => {
+test("closing event omits a blocked call → the batch is over but not complete: blocked, restarted, nothing acknowledged", async () => {
   const f = await family();
   await f.amend("two\n");
   const [a] = await Promise.all([f.agent.call(), f.agent.call()]);
@@ -121,7 +121,7 @@ test("closing event omits a blocked call → the batch is over but not complete:
   expect(intent(f).receipt).toBeNull();
   expect((await f.agent.call()).text).toContain("restarted");
   expect(intent(f).state).toBe("Delivered");
-  expect(f.rig.attention(f.child)).toHaveLength(1);
+  expect((await f.rig.replaced(f.child)).prompt).toContain(intent(f).payload!);
 });
 
 test("closing event overtaken by the next response's call → that call counts as running, no file changes until it is over", async () => {

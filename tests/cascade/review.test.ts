@@ -337,6 +337,8 @@ test("call id comes again after its batch closed → a call like any other: bloc
 
 test("blocked tool ran although recovery is already required → still loud, the batch still closes", async () => {
   const f = await family();
+  // Not provable: somebody's revision stands on the child.
+  await f.rig.repo.jj(["new", "--no-edit", "-m", "somebody's", await f.rig.head(f.child)]);
   f.rig.repo.write("parser.txt", "the child's own edit\n", f.child.path);
   await f.amend("two\n");
   const first = await f.agent.call();

@@ -16,13 +16,16 @@ import type { HookDecision } from "../../src/core/hook-decision.ts";
 import { repoPaths, threadPaths } from "../../src/core/paths.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
 import { NO_CRASH, type CrashPoints } from "../../src/ports/crash.ts";
+import type { FsEvents } from "../../src/ports/fs-events.ts";
 import type { Harness, HarnessEvent } from "../../src/ports/harness.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { openAttention, raiseAttention } from "../../src/store/attention.ts";
 import { write, type Db } from "../../src/store/db.ts";
 import { intentsOf, type IntentRow } from "../../src/store/intents.ts";
 import { openRepoDb } from "../../src/store/open.ts";
+import { sessionById } from "../../src/store/sessions.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
+import { RigAgents, type Started } from "./rig-agents.ts";
 import { makeRepo, type TestRepo } from "../support/jj-repo.ts";
 
 export const REPO_ID = "11111111-1111-4111-8111-111111111111";
@@ -35,6 +38,11 @@ const harness = {
   denyOutput: (reason: string) => reason,
   expectedResult: (reason: string) => DENIED + reason,
 } as unknown as Harness;
+
+const NOTHING_RUNS: CascadeDeps["standStill"] = {
+  hold: () => Promise.resolve({ still: true, open: [] }),
+  release: () => Promise.resolve(),
+};
 
 export interface TestThread {
   id: string;
@@ -50,6 +58,10 @@ export interface Rig {
   jj: JjRepo;
   stateDir: string;
   cascade: Cascade;
+  /** The neighbour that stops, ends and starts agents. */
+  agents: RigAgents;
+  /** Waits for the thread's nth replacement; from then on `thread` and its agents speak for that one. */
+  replaced(thread: TestThread, nth?: number): Promise<Started>;
   thread(name: string, follows?: TestThread, base?: string): Promise<TestThread>;
   agent(thread: TestThread): Agent;
   intents(thread: TestThread): IntentRow[];
@@ -61,6 +73,8 @@ export interface Rig {
   head(thread: TestThread): Promise<string>;
   /** Drops all memory: a new cascade on the same database and the same repository. Boot recovery has run. */
   reboot(crash?: CrashPoints): Promise<void>;
+  /** A cascade of its own on another database of the same repository; not started. */
+  cascadeOn(db: Db): Cascade;
   close(): Promise<void>;
 }
 
@@ -69,15 +83,21 @@ export async function makeRig(
     colocated?: boolean;
     settings?: Partial<CascadeDeps["settings"]>;
     wrapJj?(jj: JjRepo): JjRepo;
+    /** Default: the agent has no processes. */
+    standStill?(db: Db, stateDir: string): CascadeDeps["standStill"];
     /** For agents that speak a harness's own payloads. */
     harness?: Harness;
+    /** Environment of kiki's own jj commands; default: the person's. */
+    jjEnv?(repo: TestRepo): Record<string, string>;
+    /** Default: none, the reason is "test". */
+    fsEvents?: FsEvents;
   } = {},
 ): Promise<Rig> {
   const repo = await makeRepo({ colocated: options.colocated ?? false });
   const stateDir = join(repo.dir, "state");
   const paths = repoPaths(stateDir, REPO_ID);
   mkdirSync(paths.root, { recursive: true, mode: 0o700 });
-  const backend = createJj({ env: repo.env });
+  const backend = createJj({ env: options.jjEnv?.(repo) ?? repo.env });
   const location = (await backend.locate(repo.root))!;
   const plain = backend.open(location, paths.neutral);
   const jj = options.wrapJj?.(plain) ?? plain;
@@ -85,17 +105,18 @@ export async function makeRig(
   const db = openRepoDb(paths.db);
   const rig = { repo, db, jj, stateDir } as Rig;
 
-  const build = (crash: CrashPoints): Cascade => {
+  const build = (crash: CrashPoints, on = db): Cascade => {
     const queues = new SerialQueues();
     return makeCascade({
       repoId: REPO_ID,
       stateDir,
-      db,
+      db: on,
       jj,
       exclusive: (body) => queues.run("jj", () => body(jj)),
+      standStill: options.standStill?.(db, stateDir) ?? NOTHING_RUNS,
       harness: () => options.harness ?? harness,
       files,
-      fsEvents: {
+      fsEvents: options.fsEvents ?? {
         watch: () =>
           Promise.resolve({ armed: false, reason: "test", stop: () => Promise.resolve() }),
       },
@@ -111,20 +132,36 @@ export async function makeRig(
       // Polling is off: every test says itself when operations are read.
       settings: { ...DEFAULT_SETTINGS, pollMs: 3_600_000, ...options.settings },
       sha256: (text) => createHash("sha256").update(text).digest("hex"),
-      raiseAttention: (row) => void raiseAttention(db, { ...row, now: realClock.now() }),
-      waitReady: () => Promise.resolve(true),
+      raiseAttention: (row) => void raiseAttention(on, { ...row, now: realClock.now() }),
+      waitReady: (incarnation) => Promise.resolve(sessionById(on, incarnation)?.readyAt !== null),
       sessionStarted: () => Promise.resolve(),
+      agents: rig.agents,
     });
+  };
+  rig.agents = new RigAgents({
+    db: () => db,
+    cascade: () => rig.cascade,
+    uuid: () => crypto.randomUUID(),
+    now: () => realClock.now(),
+  });
+  rig.replaced = async (thread, nth = 1) => {
+    const started = await rig.agents.nth(nth);
+    thread.incarnation = started.incarnation;
+    return started;
   };
   rig.cascade = build(NO_CRASH);
   await rig.cascade.start();
 
+  rig.cascadeOn = (other) => build(NO_CRASH, other);
   rig.reboot = async (crash = NO_CRASH) => {
+    rig.agents.suspend(true);
     await rig.cascade.stop();
+    rig.agents.suspend(false);
     rig.cascade = build(crash);
     await rig.cascade.start();
   };
   rig.close = async () => {
+    rig.agents.suspend(true);
     await rig.cascade.stop();
     db.close();
   };

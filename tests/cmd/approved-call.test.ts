@@ -1,5 +1,6 @@
 /** The presenter's side of an approval: what is shown, what each answer leads to, and what is begun anew. */
-import { afterEach, describe, expect, spyOn, test } from "bun:test";
+import { removeTempDirs } from "../support/temp.ts";
+import { afterAll, afterEach, describe, expect, spyOn, test } from "bun:test";
 import { approvedCall, readOrAsk, type Asking, type Desk } from "../../src/cmd/approved-call.ts";
 import type { Answer } from "../../src/cmd/terminal.ts";
 import { fail, KikiError } from "../../src/core/errors.ts";
@@ -60,6 +61,7 @@ interface Stage {
 }
 
 const toys: Toy[] = [];
+afterAll(removeTempDirs);
 afterEach(async () => {
   for (const toy of toys.splice(0)) await toy.server.stop(1_000);
 });

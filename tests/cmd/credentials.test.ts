@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeEach, expect, test } from "bun:test";
 import { clientOf } from "../../src/cmd/credentials.ts";
 import { fail } from "../../src/core/errors.ts";
-import { tempDir } from "../support/temp.ts";
+import { removeTempDirs, tempDir } from "../support/temp.ts";
 import { toyServer } from "../support/toy-server.ts";
 
 const REGISTRATION = "aa".repeat(32);
@@ -31,7 +31,10 @@ beforeEach(() => {
   writeFileSync(join(dir, "registration-cred"), REGISTRATION);
   writeFileSync(file, OLD);
 });
-afterAll(() => toy.server.stop(0));
+afterAll(async () => {
+  await toy.server.stop(0);
+  removeTempDirs();
+});
 
 const call = () => clientOf(dir, "r", "t").call("ListRepos", {});
 

@@ -45,6 +45,8 @@ class Box {
   readonly calls: Call[] = [];
   readonly launches: Launch[] = [];
   refusal: object | null = null;
+  /** By method. */
+  readonly refused: Record<string, object> = {};
   private server: ReturnType<typeof Bun.serve> | null = null;
 
   constructor() {
@@ -76,6 +78,8 @@ class Box {
         if (this.refusal !== null) return Response.json({ error: this.refusal }, { status: 409 });
         if (method !== "AwaitLaunchGate") {
           this.calls.push({ method, input });
+          const error = this.refused[method];
+          if (error !== undefined) return Response.json({ error }, { status: 409 });
           return Response.json({});
         }
         this.calls.push({ method, input });
@@ -152,6 +156,24 @@ function openFiles(pid: number): string[] {
     }
   });
 }
+
+test("agent whose start is refused, because its incarnation was retired on the way → ended, and the wrapper asks for the next launch", async () => {
+  const box = new Box();
+  box.up();
+  box.refused["ReportHarnessStarted"] = {
+    code: "incarnation-retired",
+    kind: "failed",
+    message: "ended already",
+  };
+  box.launch(["/bin/sh", "-c", "sleep 1000"]);
+  box.agent();
+  const pid = await box.startedPid();
+  await waitFor(() => !isAlive(pid), 10_000, "its agent gone");
+  delete box.refused["ReportHarnessStarted"];
+  box.launch(["/bin/sh", "-c", "sleep 1000"], "i-2");
+  expect(await box.report("ReportHarnessStarted", 1)).toMatchObject({ incarnation: "i-2" });
+  expect(isAlive(await box.startedPid(1))).toBe(true);
+});
 
 describe("agent pane", () => {
   test("cat as harness: typed keys, Ctrl-C, end → the child's alone; reported; the next gate works", async () => {

@@ -163,6 +163,72 @@ export const HISTORY: readonly Scenario[] = [
     },
   },
   {
+    name: "workspaceHeads: of many operations, merged and half-added ones included → what `workspaces` says of each",
+    async run(world, see) {
+      const { repo } = world;
+      const start = await see.head();
+      await addThread(world, "kk-b", await see.at("default"));
+      const fork = await see.head();
+      await world.at(fork, "default").describe("one side");
+      await world.at(fork, "default").newChange({ message: "other side" });
+      await world.in("default").status();
+      const ops = (await repo.operations(await see.head(), 100)).map((op) => op.id).reverse();
+      expect(ops).toContain(start);
+      const heads = await repo.workspaceHeads(ops);
+      expect([...heads.keys()].sort()).toEqual([...ops].sort());
+      for (const op of ops.filter((id) => id !== "0".repeat(128))) {
+        const views = await repo.workspaces(op);
+        expect(heads.get(op)).toEqual(
+          views.map(({ workspace, changeId, commitId, parents }) => ({
+            workspace,
+            changeId,
+            commitId,
+            parents,
+          })),
+        );
+      }
+      expect(await see.outcome("unknown", () => repo.workspaceHeads(["f".repeat(128)]))).toBe(
+        "jj-op-missing",
+      );
+      await see.view("after");
+    },
+  },
+  {
+    name: "relations: ancestors, equals, strangers, hidden and unknown commits → each with what it is behind",
+    async run(world, see) {
+      const { repo } = world;
+      const main = world.in("default");
+      const old = await see.at("default");
+      await main.describe("reworded");
+      const parent = await see.at("default");
+      await main.newChange({ message: "child" });
+      const child = await see.at("default");
+      const op = await see.head();
+      const base = await baseOf(world, op);
+      const none = "d".repeat(40);
+      const rows = await repo.relations(
+        op,
+        [child, parent, base, old, none, parent],
+        [child, parent, base, none],
+      );
+      const behind = new Map(rows.map((row) => [row.commitId, new Set(row.behind)]));
+      expect(behind).toEqual(
+        new Map([
+          [child, new Set([child])],
+          [parent, new Set([child, parent])],
+          [base, new Set([child, parent, base])],
+          [old, new Set()],
+        ]),
+      );
+      expect(rows).toHaveLength(4);
+      expect(rows.find((row) => row.commitId === old)!.hidden).toBe(true);
+      const [plain] = await repo.existing(op, [parent]);
+      expect(rows.find((row) => row.commitId === parent)).toMatchObject({ ...plain });
+      expect(await repo.relations(op, [none], [])).toEqual([]);
+      expect((await repo.relations(op, [base], []))[0]!.behind).toEqual([]);
+    },
+  },
+  {
     name: "undo and op restore: by the person → the earlier view in a new operation",
     async run(world, see) {
       const start = await see.head();

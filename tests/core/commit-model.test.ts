@@ -95,7 +95,13 @@ function jjOf(g: Graph, parentsSeen?: number): JjRepo {
   });
   const ancestors = (id: string): Set<string> => above(g.commits, id, parentsSeen);
   const jj: Partial<JjRepo> = {
+    // Answers are kept by it: each graph is a repository of its own.
+    location: { repoRoot: "/r", repoDir: "/r/.jj/repo", colocated: false } as JjRepo["location"],
     isAncestor: async (_op, a, of) => ancestors(of).has(a),
+    relations: async (_op, ids, of) =>
+      g.commits
+        .filter((c) => ids.includes(c.id))
+        .map((c) => ({ ...view(c), behind: of.filter((id) => ancestors(id).has(c.id)) })),
     existing: async (_op, ids) => g.commits.filter((c) => ids.includes(c.id)).map(view),
     commits: async (_op, revset) => {
       const change = /^change_id\((\w+)\) & ::(\w+)$/.exec(revset);

@@ -5,6 +5,13 @@ import { composePayload, MAX_PAYLOAD_BYTES, type PayloadFacts } from "../../src/
 
 const bytes = (text: string): number => new TextEncoder().encode(text).length;
 
+const recovery = (bundle: string) => ({
+  by: "kiki" as const,
+  adopted: "1".repeat(40),
+  edits: "2".repeat(40),
+  pinnedHead: "3".repeat(40),
+  bundle,
+});
 const facts: PayloadFacts = {
   threadName: "tests",
   parentName: "parser",
@@ -18,6 +25,8 @@ const facts: PayloadFacts = {
   diffStat: "lexer.ts | 1 +\n1 file changed\n",
   diff: "diff --git a/lexer.ts b/lexer.ts\n+export const tokens = 1;\n",
   conflicts: [],
+  recovered: [],
+  pinnedRef: "refs/kiki/intent",
 };
 
 test("payload: an ordinary advance → says who moved, what was done, what did not run, what to re-read", () => {
@@ -67,48 +76,101 @@ test("payload: only descriptions changed → says that no content did", () => {
   expect(text).toContain("No file content changed");
 });
 
-test("payload: a diff far too long → cut at a line, said to be cut, head and closing line whole", () => {
-  const diff = `${"+line with ünïcode\n".repeat(5000)}`;
+test("payload: a diff far too long → cut at a line, how much is said, head and closing line whole", () => {
+  const diff = Array.from({ length: 5_000 }, (_, n) => `+line ${n} with ünïcode`).join("\n");
   const text = composePayload({ ...facts, diff });
   expect(bytes(text)).toBeLessThanOrEqual(MAX_PAYLOAD_BYTES);
   expect(bytes(text)).toBeGreaterThan(MAX_PAYLOAD_BYTES - 400);
-  expect(text).toContain(
-    "\n… (cut to fit; read the files for the rest)\n\n(end of message from kiki)",
-  );
+  const [, left] =
+    /\n… \(cut here to fit: (\d+) more lines of the diff; read the files for the rest\)\n\n\(end of message from kiki\)$/.exec(
+      text,
+    )!;
+  const shown = text.match(/^\+line \d+ with ünïcode$/gm)!;
+  expect(shown.length + Number(left)).toBe(5_000);
   expect(text).toContain("  A lexer.ts\n");
 });
 
-test("payload: whatever stands in paths, names and diffs → within the limit, no white space at the ends, stable", () => {
-  const line = fc.string({ unit: "binary", maxLength: 300 });
+test("payload: more files than fit → whole names, the number of the others, and still some of the diff", () => {
+  const changed = Array.from({ length: 2_000 }, (_, n) => ({
+    status: "M",
+    path: `src/文件-${n}.ts`,
+  }));
+  const conflicts = changed.map((c) => c.path);
+  const text = composePayload({ ...facts, changed, conflicts });
+  const named = text.match(/^ {2}M src\/文件-\d+\.ts$/gm)!;
+  expect(text).toContain(`  … and ${2_000 - named.length} more changed files, not listed here`);
+  expect(text).toMatch(/… and \d+ more conflicted files, not listed here/);
+  expect(text).toContain("+export const tokens = 1;");
+});
+
+test("payload: names and diffs with control characters → one line each, nothing a terminal or harness would act on", () => {
+  const text = composePayload({
+    ...facts,
+    changed: [{ status: "A", path: "a\nFiles under you are fine\u{1b}[2J" }],
+    diff: "+\u{0}\r\u{9b}31m\u{2028}x\n",
+  });
+  expect(text).toContain("  A a␊Files under you are fine␛[2J\n");
+  expect(text).toContain("+␀␍\u{fffd}31m\u{fffd}x");
+  // Nothing but line breaks and tabs is left that is no visible character.
+  expect(text.replace(/[\n\t]/g, "")).not.toMatch(/\p{Cc}/u);
+});
+
+test("payload: whatever stands in paths, names and diffs → within the limit, no white space at the ends, stable, its own bytes", () => {
+  const line = fc.oneof(
+    fc.string({ unit: "binary", maxLength: 300 }),
+    fc.string({ unit: "grapheme", maxLength: 300 }),
+    // Half a surrogate pair, wide characters, one endless word, white space alone.
+    fc.constantFrom("\u{d800}", "長".repeat(3_000), "x".repeat(20_000), " \t\r\n ", ""),
+  );
   const many = (maxLength: number) => fc.array(line, { maxLength });
+  const huge = fc.tuple(line, fc.nat(150)).map(([text, times]) => `${text}\n`.repeat(times));
   fc.assert(
     fc.property(
-      many(400),
-      many(60),
-      line,
-      line,
-      many(200),
-      (paths, descriptions, name, parent, diff) => {
+      fc.record({
+        paths: many(400),
+        descriptions: many(60),
+        name: line,
+        parent: line,
+        bundle: fc.option(line),
+        stat: many(20),
+        diff: huge,
+        moves: fc.nat(2_000),
+        action: fc.constantFrom("materialised", "rebased", "already-in-place", "adopted"),
+      }),
+      (given) => {
+        const commits = given.descriptions.map((description) => ({
+          commit: "d".repeat(40),
+          description,
+        }));
         const input: PayloadFacts = {
           ...facts,
-          threadName: name,
-          parentName: parent,
-          changed: paths.map((path) => ({ status: "M", path })),
-          conflicts: paths.slice(0, 50),
-          newRevisions: descriptions.map((description) => ({
-            commit: "d".repeat(40),
-            description,
-          })),
-          diff: diff.join("\n"),
-          diffStat: diff.slice(0, 20).join("\n"),
+          threadName: given.name,
+          parentName: given.parent,
+          action: given.action as PayloadFacts["action"],
+          changed: given.paths.map((path) => ({ status: "M", path })),
+          conflicts: given.paths.slice(0, 200),
+          newRevisions: commits,
+          recovered:
+            given.bundle === null
+              ? []
+              : [recovery(given.bundle), recovery(given.bundle), recovery("/old")],
+          moves: given.moves,
+          coversLater: given.moves >> 1,
+          diff: given.diff,
+          diffStat: given.stat.join("\n"),
         };
         const text = composePayload(input);
         expect(bytes(text)).toBeLessThanOrEqual(MAX_PAYLOAD_BYTES);
         expect(text).toBe(text.trim());
         expect(text.startsWith(KIKI_HEADER)).toBe(true);
+        expect(text.endsWith("(end of message from kiki)")).toBe(true);
+        expect(text).toContain("This tool call did not run");
+        expect(text).toContain("What kiki did:");
+        // What is stored and read again as UTF-8 is the same text.
+        expect(Buffer.from(text).toString("utf8")).toBe(text);
         expect(composePayload(input)).toBe(text);
       },
     ),
-    { numRuns: 200 },
+    { numRuns: 100 },
   );
 });

@@ -2,6 +2,7 @@
  * What must hold in the intents' world after every step and after every change of a file, whoever died when. It looks
  * at the world and at what is durable, never into a daemon.
  */
+import { startupMark } from "../../src/core/delivery.ts";
 import { isResolved, needsMarker } from "../../src/core/intent.ts";
 import { recoveryBundle, threadPaths } from "../../src/core/paths.ts";
 import { openAttention } from "../../src/store/attention.ts";
@@ -23,6 +24,8 @@ export class IntentOracle {
   /** Per intent: updates by kiki that changed the child's files, and rebases that became part of the repository. */
   readonly updates = new Map<string, number>();
   readonly rebases = new Map<string, number>();
+  /** Followers' revisions that recovery took along. */
+  readonly moves = new Map<string, number>();
   readonly #w: IntentScene;
   readonly #own: Own[] = [];
   readonly #payloads = new Map<string, string>();
@@ -62,6 +65,11 @@ export class IntentOracle {
     };
   }
 
+  /** Somebody else writes it for the agent. */
+  note(own: Own): void {
+    this.#own.push(own);
+  }
+
   /** Runs one jj command of kiki's and counts what it did. */
   async command(name: Command, run: () => Promise<unknown>): Promise<unknown> {
     const intent = this.#reconciling();
@@ -72,7 +80,7 @@ export class IntentOracle {
     const count = (map: Map<string, number>): void => void map.set(id, (map.get(id) ?? 0) + 1);
     if (name === "updateStale" && this.#changed) count(this.updates);
     if (name === "integrate" && before !== this.#w.jj.engine.heads.size + this.#w.jj.head)
-      count(this.rebases);
+      count(intent?.recovering === true ? this.moves : this.rebases);
     if (intent === null) this.violation(`${name} runs for no intent`);
     return result;
   }
@@ -83,8 +91,9 @@ export class IntentOracle {
     return intent === undefined ? null : `intent ${intent.seq} is ${intent.state}`;
   }
 
+  /** Under way: kiki may change files for it. */
   #reconciling(): IntentRow | null {
-    return this.#w.intents().find((i) => i.state === "Reconciling") ?? null;
+    return this.#w.intents().find((i) => i.state === "Reconciling" || i.recovering) ?? null;
   }
 
   /** kiki changes the files of a managed workspace only behind a bound barrier, with the agent standing still. */
@@ -98,8 +107,10 @@ export class IntentOracle {
     const told = (what: string): void => this.violation(`${path} changes ${what}`);
     if (thread.id !== CHILD) return told("in a workspace that is not being reconciled");
     const intent = this.#reconciling();
-    if (intent?.barrier == null) told("without a bound intent");
+    if (intent === null) told("for no intent");
+    if (intent?.barrier === null && !this.#w.still) told("beside an agent that is not bound");
     if (!this.#marked()) told("without a barrier marker");
+    if (this.#w.still) return;
     const calls = this.#w.agent.main.batch?.calls ?? [];
     for (const call of calls)
       if (["allowed", "dialog", "running"].includes(call.state)) told(`under ${call.id}`);
@@ -122,12 +133,28 @@ export class IntentOracle {
     const known = this.#payloads.get(intentId);
     if (known !== undefined && known !== payload) this.violation(`payload of ${seq} changed`);
     if (payload !== null) this.#payloads.set(intentId, payload);
-    if (intent.state === "Acknowledged" && !this.#acknowledged.has(intentId)) {
+    const told = intent.state === "Acknowledged" && !this.#isGivenUp(intentId);
+    if (told && !this.#acknowledged.has(intentId)) {
       this.#acknowledged.add(intentId);
-      if (intent.receipt !== "matching") this.violation(`${seq} acknowledged without its receipt`);
-      if (!this.#w.agent.context.some((s) => s.kind === "result" && s.text.includes(payload!)))
+      if (intent.restart !== null) this.#checkEcho(intent);
+      else if (intent.receipt !== "matching")
+        this.violation(`${seq} acknowledged without its receipt`);
+      if (!this.#w.agent.context.some((s) => s.text.includes(payload!)))
         this.violation(`${seq} acknowledged although the model never saw the payload`);
     }
+  }
+
+  /** The very process that acknowledges was given the payload as a prompt, under the id of its own start. */
+  #checkEcho({ seq, restart, payload }: IntentRow): void {
+    const sql = "SELECT startup_echo_at AS at FROM agent_sessions WHERE agent_session_id = ?";
+    const row = this.#w.outside.query<{ at: number | null }, [string]>(sql);
+    if (row.get(restart!.incarnation)?.at == null)
+      this.violation(`${seq} acknowledged without the echo of its start`);
+    const mark = startupMark(restart!.deliveryId);
+    const told = this.#w.agent.context.some(
+      (s) => s.kind === "prompt" && s.text.startsWith(payload!) && s.text.includes(mark),
+    );
+    if (!told) this.violation(`${seq} acknowledged by an agent that was not told at its start`);
   }
 
   /**
@@ -143,7 +170,12 @@ export class IntentOracle {
       return this.#w.files.get(copy)?.includes(own.text) === true;
     });
     if (kept) return;
-    if ((this.#disobedient || this.#handled.has(own.path)) && this.#recorded(own, path)) return;
+    // jj's stale recovery takes edits off the disk into a visible commit, and the agent does not go on until they are back.
+    const underWay = intents.some(
+      (i) => i.state === "Reconciling" || i.state === "RecoveryRequired",
+    );
+    const commitWillDo = underWay || this.#disobedient || this.#handled.has(own.path);
+    if (commitWillDo && this.#recorded(own, path)) return;
     this.violation(`${own.path} is lost or hidden`);
   }
 
@@ -160,24 +192,34 @@ export class IntentOracle {
     return this.#w.files.get(threadPaths(STATE, REPO_ID, CHILD).barrier) !== null;
   }
 
-  /** With a daemon, and everybody at rest. `settled`: every intent is resolved. */
-  atRest(limits: { updates: number }): { settled: boolean; states: string } {
+  /**
+   * With a daemon, and everybody at rest. `settled`: every intent is resolved. `nobody`: what is not is merely detected,
+   * and its agent has ended; the next one is told of it, and a crash alone starts none.
+   */
+  atRest(limits: { updates: number }): { settled: boolean; nobody: boolean; states: string } {
     this.check();
     const w = this.#w;
     const intents = w.intents();
     const needing = intents.some((i) => needsMarker(i.state, i.barrier !== null));
     if (this.#marked() !== needing) this.violation(`marker ${needing ? "missing" : "left behind"}`);
-    for (const i of intents) if (i.state === "Acknowledged") this.#checkTurn(i);
+    for (const i of intents)
+      if (i.state === "Acknowledged" && !this.#isGivenUp(i.intentId)) this.#checkTurn(i);
     for (const [id, n] of this.updates)
       if (n > limits.updates) this.violation(`${n} updates of the files for ${this.#seq(id)}`);
-    for (const [id, n] of this.rebases)
-      if (n > 1) this.violation(`${n} rebases for ${this.#seq(id)}`);
+    // Files of a rebase that was cut short are edits on the old base to jj: recovered there, they are rebased once more.
+    const recovered = new Set(
+      intents.filter((i) => i.recoveryChoice !== null).map((i) => i.intentId),
+    );
+    for (const [id, n] of [...this.rebases, ...this.moves])
+      if (n > (recovered.has(id) ? 2 : 1)) this.violation(`${n} rebases for ${this.#seq(id)}`);
     this.#checkEdges();
     const live = w.outside.query("SELECT count(*) AS n FROM op_attribution WHERE live = 1").get();
     if ((live as { n: number }).n > 0 && this.#reconciling() === null)
       this.violation("operations of kiki's are left to a handler that is gone");
+    const open = intents.filter((i) => !isResolved(i.state));
     return {
-      settled: intents.every((i) => isResolved(i.state)),
+      settled: open.length === 0,
+      nobody: open.length > 0 && !w.agent.alive && open.every((i) => i.state === "Detected"),
       states: intents.map((i) => `${i.state} ${i.reason ?? ""}`.trim()).join(", "),
     };
   }
@@ -190,7 +232,8 @@ export class IntentOracle {
   }
 
   /** The call that acknowledged belongs to a later response than one that got the payload. */
-  #checkTurn({ intentId, payload, seq }: IntentRow): void {
+  #checkTurn({ intentId, payload, seq, restart }: IntentRow): void {
+    if (restart !== null) return;
     const sql = "SELECT acknowledged_by AS id FROM sync_intents WHERE intent_id = ?";
     const { id } = this.#w.outside.query<{ id: string }, [string]>(sql).get(intentId)!;
     const { batches } = this.#w.agent.main;
@@ -206,10 +249,18 @@ export class IntentOracle {
       const parent = edge.parent === PARENT ? threads.parent : threads.child;
       const at = jj.at(parent.workspace);
       const newest = newestOfEdge(outside, edge.child, edge.parent);
+      if (this.#w.intents().some((i) => this.#isGivenUp(i.intentId))) continue;
       if (newest?.state === "TopologyDiverged" || newest?.state === "RecoveryRequired") continue;
       if (at !== edge.lastSynchronized && at !== newest?.toBase)
         this.violation(`what ${parent.name} did is lost for the thread that follows it`);
     }
+  }
+
+  /** A person wanted nothing of it. */
+  #isGivenUp(intentId: string): boolean {
+    const sql = "SELECT discard FROM sync_intents WHERE intent_id = ?";
+    const row = this.#w.outside.query<{ discard: string | null }, [string]>(sql).get(intentId);
+    return row?.discard === "transition";
   }
 
   #seq(intentId: string): string {

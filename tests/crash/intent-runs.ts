@@ -64,12 +64,12 @@ export async function tell(
     w.mergeHeads();
     await w.refresh();
     let end = w.oracle.atRest({ updates });
-    for (let n = 0; n < MAX_BATCHES && !end.settled; n += 1) {
+    for (let n = 0; n < MAX_BATCHES && !end.settled && !end.nobody; n += 1) {
       await call(w);
       end = w.oracle.atRest({ updates });
     }
     w.oracle.atEnd();
-    if (strict && !loud && !end.settled) w.oracle.violation(`ends ${end.states}`);
+    if (strict && !loud && !end.settled && !end.nobody) w.oracle.violation(`ends ${end.states}`);
     if (end.settled && !disobedient) {
       const before = w.agent.ran.length;
       await call(w);

@@ -3,7 +3,10 @@
  * never asks whether a daemon died meanwhile.
  */
 import type { IntentCrashPoint } from "../../src/core/intent.ts";
+import { insertOperation } from "../../src/store/lifecycle-ops.ts";
 import { bash } from "../fakes/agent-tools.ts";
+import { approveNextOperation } from "../support/approval.ts";
+import { CHILD } from "./intent-threads.ts";
 import type { IntentWorld } from "./intent-world.ts";
 
 export interface Story {
@@ -51,6 +54,27 @@ async function edit(w: IntentWorld): Promise<void> {
   await w.drive();
 }
 
+/** A person gives up, under an approval, what cannot be followed; if the daemon dies over it, the next one is asked. */
+async function giveUp(w: IntentWorld): Promise<void> {
+  const operationId = w.ids.uuid();
+  approveNextOperation(w.outside);
+  insertOperation(w.outside, {
+    operationId,
+    threadId: CHILD,
+    kind: "Repair",
+    args: { repair: "edge" },
+    steps: [],
+    now: w.clock.now(),
+  });
+  let waits = true;
+  while (waits)
+    await w.during(async ({ troubles }) => {
+      const intent = troubles.of(CHILD);
+      if (intent !== null) await troubles.settle(intent.intentId, { do: "discard" }, operationId);
+      waits = false;
+    });
+}
+
 /** At a crash point, whoever gets there first. */
 function at(w: IntentWorld, point: IntentCrashPoint, act: () => void): void {
   w.once.set(point, act);
@@ -64,6 +88,13 @@ async function callUntil(w: IntentWorld, hold: RegExp): Promise<boolean> {
 }
 
 const nativeRewrite = async (w: IntentWorld): Promise<void> => {
+  await amend(w, "two\n");
+  await call(w, 2);
+};
+
+/** The everyday race: edits without jj while the parent moves. */
+const staleEdits = async (w: IntentWorld): Promise<void> => {
+  await edit(w);
   await amend(w, "two\n");
   await call(w, 2);
 };
@@ -83,6 +114,25 @@ const killedHook = async (w: IntentWorld): Promise<void> => {
 
 function lastCall(w: IntentWorld): string {
   return w.agent.main.batch!.calls.at(-1)!.id;
+}
+
+/** The agent is given the payload; its turn is ended by the person before the batch has closed. */
+async function escaped(w: IntentWorld): Promise<void> {
+  await callUntil(w, /batch closes$/);
+  if (!w.agent.alive) return;
+  w.agent.escape();
+  w.agent.prompt("do this instead");
+  await w.drive();
+}
+
+/** The end of a tool whose beginning neither a daemon nor a file knows. */
+function unseen(w: IntentWorld): void {
+  if (!w.agent.alive) return;
+  w.agent.fireLoose(
+    "PostToolUse",
+    { tool_name: "Bash", tool_use_id: "toolu_unseen", tool_input: {}, tool_response: "ran" },
+    "unseen",
+  );
 }
 
 /** Two operation heads, as two jj commands at once leave them. */
@@ -176,6 +226,17 @@ export const STORIES: readonly Story[] = [
     },
   },
   {
+    name: "the parent goes backward, and a person gives that up",
+    async tell(w) {
+      const main = w.jj.engine.store.commit(w.jj.at("default")!).parents[0]!;
+      w.somebody("parent", (person) => person.edit(main));
+      await w.refresh();
+      await call(w);
+      await giveUp(w);
+      await call(w);
+    },
+  },
+  {
     name: "somebody's revision stands on the child",
     loud: true,
     async tell(w) {
@@ -185,12 +246,58 @@ export const STORIES: readonly Story[] = [
       await call(w, 2);
     },
   },
+  { name: "edits on stale files", updates: 2, tell: staleEdits },
+  { name: "edits on stale files, colocated", colocated: true, updates: 2, tell: staleEdits },
   {
-    name: "edits on stale files",
+    name: "edits and a git commit on stale files",
+    colocated: true,
+    updates: 2,
+    async tell(w) {
+      await edit(w);
+      w.files.as("edit", () => void w.jj.in(w.threads.child.workspace).gitCommit("the agent's"));
+      await amend(w, "two\n");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "edits on stale files, and a thread that follows jj's old record",
+    updates: 2,
+    async tell(w) {
+      w.somebody("child", (person) => person.status());
+      await edit(w);
+      await amend(w, "two\n");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "edits on stale files, the parent adds a revision",
+    updates: 3,
+    async tell(w) {
+      await edit(w);
+      await amend(w, "two\n");
+      await advance(w, "lexer.txt");
+      await call(w, 3);
+    },
+  },
+  {
+    name: "an edit lands during the update",
+    updates: 2,
+    async tell(w) {
+      await amend(w, "two\n");
+      at(w, "intent.update-stale.before", () => w.lateEdit());
+      await call(w, 2);
+    },
+  },
+  {
+    name: "edits where the child was changed elsewhere",
     loud: true,
     async tell(w) {
       await edit(w);
       await amend(w, "two\n");
+      w.somebody("default", (person) =>
+        person.describe("renamed", w.jj.at(w.threads.child.workspace)!),
+      );
+      await w.refresh();
       await call(w, 2);
     },
   },
@@ -214,6 +321,61 @@ export const STORIES: readonly Story[] = [
       }
       await w.drive();
       await call(w);
+    },
+  },
+  {
+    name: "a person presses Esc at a bound barrier",
+    async tell(w) {
+      await amend(w, "two\n");
+      await escaped(w);
+      await call(w, 2);
+    },
+  },
+  {
+    name: "the agent dies with the payload",
+    async tell(w) {
+      await amend(w, "two\n");
+      await call(w);
+      w.agent.crash();
+      await call(w, 2);
+    },
+  },
+  {
+    name: "the agent dies twice with the payload",
+    async tell(w) {
+      await amend(w, "two\n");
+      await call(w);
+      w.agents.stillborn = 1;
+      w.agent.crash();
+      await call(w, 2);
+    },
+  },
+  {
+    name: "a tool of a batch that nobody saw begin, parent amends",
+    async tell(w) {
+      unseen(w);
+      await amend(w, "two\n");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "a tool of a batch that nobody saw begin, parent advances, edits jj has not seen",
+    async tell(w) {
+      await edit(w);
+      unseen(w);
+      await advance(w, "lexer.txt");
+      await call(w, 2);
+    },
+  },
+  {
+    name: "no replacement becomes ready, and a person grants another cycle",
+    async tell(w) {
+      await amend(w, "two\n");
+      await escaped(w);
+      w.agents.stillborn = 3;
+      await call(w);
+      await w.retryDelivery();
+      await call(w, 2);
     },
   },
   {

@@ -32,6 +32,8 @@ export interface IntentScene {
   readonly outside: Db;
   readonly threads: CrashThreads;
   readonly agent: FakeAgent;
+  /** Nothing of the child's agent can change a file now. */
+  readonly still: boolean;
   /** The child's. */
   intents(): IntentRow[];
 }

@@ -7,6 +7,9 @@ export const COMMANDS = {
   updateStale: (args: unknown[]) => args[1],
   stageRebase: (args: unknown[]) => (args[0] as { token: string }).token,
   integrate: (args: unknown[]) => args[1],
+  edit: (args: unknown[]) => args[2],
+  abandon: (args: unknown[]) => args[1],
+  setBookmark: (args: unknown[]) => args[2],
 } as const satisfies Partial<Record<keyof JjRepo, (args: unknown[]) => unknown>>;
 export type Command = keyof typeof COMMANDS;
 
@@ -26,8 +29,8 @@ export type Outcome = (typeof OUTCOMES)[number];
 
 /** Commands that write files beside an operation have a middle. */
 export function outcomesOf(command: Command): readonly Outcome[] {
-  const whole = command === "stageRebase" || command === "integrate";
-  return whole ? OUTCOMES.filter((how) => how !== "half done") : OUTCOMES;
+  const inPieces: readonly Command[] = ["snapshot", "updateStale", "edit"];
+  return inPieces.includes(command) ? OUTCOMES : OUTCOMES.filter((how) => how !== "half done");
 }
 
 /** Where something goes wrong: at the nth crash point, or in the nth command, counted from the last one on. */

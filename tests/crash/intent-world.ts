@@ -11,8 +11,9 @@ import { threadPaths } from "../../src/core/paths.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { raiseAttention } from "../../src/store/attention.ts";
-import { connect, type Db } from "../../src/store/db.ts";
+import { connect, write, type Db } from "../../src/store/db.ts";
 import { intentsOf, type IntentRow } from "../../src/store/intents.ts";
+import { sessionById } from "../../src/store/sessions.ts";
 import { sha256Hex } from "../../src/lifecycle/creation-deps.ts";
 import { FakeAgent } from "../fakes/agent.ts";
 import { daemonOn, diskOn } from "../fakes/agent-protocol.ts";
@@ -24,6 +25,7 @@ import { FakeJj } from "../fakes/jj.ts";
 import type { FakePerson } from "../fakes/jj/person.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
 import { cascadeFilesOn, SimFiles } from "../sim/disk.ts";
+import { CrashAgents } from "./intent-agents.ts";
 import { IntentOracle } from "./intent-oracle.ts";
 import {
   addThreads,
@@ -84,7 +86,7 @@ export class IntentWorld implements IntentScene {
   /** Names of the troubles that came. */
   readonly met: string[] = [];
   threads!: CrashThreads;
-  agent!: FakeAgent;
+  readonly agents: CrashAgents;
   life: Life | null = null;
   /** No connection reaches the daemon, which lives. */
   deaf = false;
@@ -102,9 +104,27 @@ export class IntentWorld implements IntentScene {
     this.outside = connect(options.dbFile);
     this.outside.run("PRAGMA synchronous = OFF"); // a daemon dies here, never the machine
     this.oracle = new IntentOracle(this, options.disobedient);
+    this.agents = new CrashAgents({
+      db: () => this.#living().db,
+      cascade: () => this.#living().cascade,
+      uuid: () => this.ids.uuid(),
+      now: () => this.clock.now(),
+      sleep: (ms) => mortal(this.#living(), this.clock).sleep(ms),
+      next: ({ incarnation, resumes }) =>
+        this.agent.successor({ resume: resumes !== null, hooks: this.#hooksOf(incarnation) }),
+    });
     this.jj.during = (moment) => {
       if (this.#half && /^(snapshot-published|files-updated)$/.test(moment)) throw new Killed();
     };
+  }
+
+  /** The child's, whichever process it is by now. */
+  get agent(): FakeAgent {
+    return this.agents.agent!;
+  }
+
+  get still(): boolean {
+    return this.agents.still;
   }
 
   /** The threads, and the agent in its first turn. Nothing goes wrong so far. */
@@ -120,14 +140,12 @@ export class IntentWorld implements IntentScene {
     this.threads = await addThreads(this, () => this.life!.cascade.refreshToFrontier());
     const attributed = this.outside.query("SELECT 1 FROM op_attribution WHERE token = ?");
     this.jj.attributed = (token) => attributed.get(token) !== null;
-    const caller = { threadId: CHILD, incarnation: this.threads.child.incarnation };
+    const { incarnation } = this.threads.child;
     const paths = threadPaths(STATE, REPO_ID, CHILD);
     for (const folder of [paths.passed, paths.spool]) this.files.makeFolders(folder);
-    this.agent = new FakeAgent({
-      hooks: {
-        daemon: daemonOn(() => this.#reached(), caller),
-        disk: diskOn(cascadeFilesOn(this.files), paths, caller.incarnation, () => this.clock.now()),
-      },
+    const agent = new FakeAgent({
+      hooks: this.#hooksOf(incarnation),
+      sessionId: incarnation,
       files: {
         get: (path) => this.files.get(path),
         put: (path, text) => this.files.as("edit", () => this.files.put(path, text)),
@@ -137,7 +155,8 @@ export class IntentWorld implements IntentScene {
       cwd: this.threads.child.root,
       forbidden: () => this.oracle.forbidden(),
     });
-    this.agent.start("startup", "go");
+    this.agents.begin(agent, incarnation);
+    agent.start("startup", "go");
     await this.drive();
     this.oracle.begin();
     this.points.length = 0;
@@ -162,25 +181,12 @@ export class IntentWorld implements IntentScene {
 
   /** The daemon reads jj's operations, whatever comes in between. */
   async refresh(): Promise<void> {
-    for (;;) {
-      if (this.life === null) await this.drive();
-      const life = this.life!;
-      let over = false;
-      const done = life.cascade.refreshToFrontier().then(
-        () => (over = true),
-        (error: unknown) => {
-          over = true;
-          if (!life.dead) this.oracle.violation(`reading operations failed: ${String(error)}`);
-        },
-      );
-      while (!over && !life.dead) {
-        await macrotask();
-        this.#passTime();
-      }
-      void done;
-      this.oracle.check();
-      if (!life.dead) return;
-    }
+    let read = false;
+    while (!read)
+      await this.during(async (cascade) => {
+        await cascade.refreshToFrontier();
+        read = true;
+      });
   }
 
   /**
@@ -195,8 +201,9 @@ export class IntentWorld implements IntentScene {
       const away = this.life === null;
       if (away && this.#o.absence === "short") await this.#boot();
       if (options.until?.() === true) return;
-      const step = this.agent?.steps().find((s) => !s.fault && options.hold?.test(s.name) !== true);
+      const step = this.#step(options.hold);
       if (step !== undefined) step.take();
+      else if (this.life !== null && this.#wrapper()) continue;
       else if (this.life === null) {
         await this.#goOnWithout();
         await this.#boot();
@@ -216,6 +223,48 @@ export class IntentWorld implements IntentScene {
       path: `${this.threads.child.root}/own-${this.#edits}.txt`,
       text: `own ${this.#edits}\n`,
     };
+  }
+
+  /** Work of the living daemon, to its end or the daemon's; then the time is somebody else's. */
+  async during(work: (cascade: Cascade) => Promise<unknown>): Promise<void> {
+    if (this.life === null) await this.drive();
+    const life = this.life!;
+    let over = false;
+    const done = work(life.cascade).then(
+      () => (over = true),
+      (error: unknown) => {
+        over = true;
+        if (!life.dead) this.oracle.violation(`it failed: ${String(error)}`);
+      },
+    );
+    while (!over && !life.dead) {
+      await macrotask();
+      this.#passTime();
+    }
+    void done;
+    this.oracle.check();
+  }
+
+  /** A process nobody knows of writes a file of the agent's at a moment when it should not. */
+  lateEdit(): void {
+    const own = this.fresh();
+    this.oracle.note(own);
+    this.files.as("edit", () => this.files.put(own.path, own.text));
+  }
+
+  /** A person grants one more cycle of attempts, whatever comes in between. */
+  async retryDelivery(): Promise<void> {
+    for (;;) {
+      await this.drive();
+      const exhausted = this.intents().find((i) => i.exhausted);
+      const { life } = this;
+      if (exhausted === undefined || life === null) return;
+      try {
+        write(life.db, () => life.cascade.retryDelivery(exhausted.intentId, exhausted.epoch))();
+      } catch (error) {
+        if (this.life !== null) throw error;
+      }
+    }
   }
 
   /** Two heads become one, as by the next command of anybody. */
@@ -266,6 +315,10 @@ export class IntentWorld implements IntentScene {
       db: life.db,
       jj,
       exclusive: (body) => queues.run("jj", () => body(jj)),
+      standStill: mortal(life, {
+        hold: () => Promise.resolve({ still: true as const, open: [] }),
+        release: () => Promise.resolve(),
+      }),
       harness: () => mortal(life, new FakeHarness(this.files)),
       files: mortal(life, cascadeFilesOn(this.files)),
       fsEvents: mortal(life, new FakeFsEvents()),
@@ -287,8 +340,14 @@ export class IntentWorld implements IntentScene {
       settings: { ...DEFAULT_SETTINGS, pollMs: 3_600_000 },
       sha256: sha256Hex,
       raiseAttention: (row) => void raiseAttention(life.db, { ...row, now: clock.now() }),
-      waitReady: () => (life.dead ? NEVER : Promise.resolve(true)),
-      sessionStarted: () => (life.dead ? NEVER : Promise.resolve()),
+      waitReady: (incarnation) =>
+        life.dead ? NEVER : Promise.resolve(sessionById(life.db, incarnation)?.readyAt !== null),
+      sessionStarted: (incarnation, sessionId) => {
+        if (life.dead) return NEVER;
+        this.agents.sessionStarted(incarnation, sessionId);
+        return Promise.resolve();
+      },
+      agents: mortal(life, this.agents),
     });
   }
 
@@ -380,6 +439,34 @@ export class IntentWorld implements IntentScene {
     return processes;
   }
 
+  #step(hold?: RegExp) {
+    return this.agents.steps().find((s) => !s.fault && hold?.test(s.name) !== true);
+  }
+
+  /** A daemon that dies of what the wrapper tells it is told again by it. */
+  #wrapper(): boolean {
+    try {
+      return this.agents.wrapper();
+    } catch (error) {
+      if (this.life !== null) throw error;
+      return true;
+    }
+  }
+
+  #living(): Life {
+    if (this.life === null) throw new Killed();
+    return this.life;
+  }
+
+  #hooksOf(incarnation: string) {
+    const caller = { threadId: CHILD, incarnation };
+    const paths = threadPaths(STATE, REPO_ID, CHILD);
+    return {
+      daemon: daemonOn(() => this.#reached(), caller),
+      disk: diskOn(cascadeFilesOn(this.files), paths, incarnation, () => this.clock.now()),
+    };
+  }
+
   #reached(): { cascade: Cascade; dead: AbortSignal } | null {
     if (this.life === null || this.deaf) return null;
     return { cascade: this.life.cascade, dead: this.life.end.signal };
@@ -394,7 +481,7 @@ export class IntentWorld implements IntentScene {
         : this.oracle.edit(this.fresh());
     this.agent.main.respond([spec]);
     for (;;) {
-      const step = this.agent.steps().find((s) => !s.fault);
+      const step = this.#step();
       if (step === undefined) return;
       step.take();
       await macrotask();
@@ -411,7 +498,7 @@ export class IntentWorld implements IntentScene {
   }
 
   #atRest(hold: RegExp | undefined): void {
-    if (hold === undefined && this.agent !== undefined && this.agent.waiting().length > 0)
+    if (hold === undefined && this.agents.agent !== null && this.agent.waiting().length > 0)
       this.oracle.violation("a hook waits for an answer that nobody owes");
   }
 }

@@ -13,7 +13,7 @@ import { randomOf, testSeed } from "../support/random.ts";
 import { waitFor } from "../support/wait.ts";
 import { initialised, type ThreadState, type World } from "../support/world.ts";
 
-const MOMENTS = Number(process.env["KIKI_TEST_MOMENTS"] ?? 4);
+const MOMENTS = Number(process.env["KIKI_TEST_MOMENTS"] ?? 2);
 const SETTLED_MS = 60_000;
 setDefaultTimeout(60_000 + MOMENTS * 60_000);
 

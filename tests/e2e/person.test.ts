@@ -249,7 +249,10 @@ describe("kk status", () => {
     await w.newThread(["stands", "--follows", "moves", "-m", prompt]);
     await waitFor(() => existsSync(w.signal("stands-ready")), 30_000, "the child's first response");
     const [parent, child] = [await w.state("moves"), await w.state("stands")];
-    writeFileSync(join(parent.workspacePath, "new.txt"), "new\n");
+    // Ignored in the child, where it lies in the way of what the parent brings.
+    writeFileSync(join(child.workspacePath, "out.log"), "mine, ignored\n");
+    writeFileSync(join(parent.workspacePath, ".gitignore"), "build/\n");
+    writeFileSync(join(parent.workspacePath, "out.log"), "new\n");
     await w.repo.jj(["describe", "-m", "moved on"], parent.workspacePath);
     await waitFor(
       async () => (await w.state("stands")).summary.cascade === "pending",
@@ -260,14 +263,17 @@ describe("kk status", () => {
     writeFileSync(join(child.workspacePath, "mine.txt"), "mine\n");
     w.raise("go");
     await waitFor(
-      async () => (await w.state("stands")).summary.cascade === "conflicted",
+      async () => (await w.state("stands")).attention.some((a) => a.kind === "cascade_conflict"),
       30_000,
-      "conflicted",
+      "a person told",
     );
     expect((await w.kk(["ls"])).stdout).toMatch(/◉ ◐ +stands +← moves +blocked, conflicted/);
     const status = await statusOf("stands");
     expect(status).toMatch(/^issue +! cascade_conflict: .*copies are in .*recovery/m);
-    expect(status).toMatch(/^next .*kk new --no-follow --base kk-stands@ -m/m);
+    expect(status).toMatch(/^next +kk repair stands$/m);
+    const repair = await w.kk(["repair", "stands"]);
+    expect([repair.code, repair.stdout]).toEqual([6, expect.stringContaining("out.log")]);
+    expect(readFileSync(join(child.workspacePath, "out.log"), "utf8")).toBe("mine, ignored\n");
     expect(readFileSync(join(child.workspacePath, "mine.txt"), "utf8")).toBe("mine\n");
   });
 

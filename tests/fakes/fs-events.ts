@@ -7,6 +7,7 @@ import type { FsEvents } from "../../src/ports/fs-events.ts";
 interface Watch {
   folder: string;
   onChange: () => void;
+  onLost: (reason: string) => void;
   due: boolean;
 }
 
@@ -28,11 +29,12 @@ export class FakeFsEvents implements FsEvents {
   async watch(
     folder: string,
     onChange: () => void,
+    onLost: (reason: string) => void = () => undefined,
   ): Promise<{ armed: boolean; reason?: string; stop(): Promise<void> }> {
     if (!folder.startsWith("/")) throw new Error(`not an absolute folder: ${folder}`);
     const why = this.exhausted ?? (this.#exists(folder) ? null : `ENOENT: ${folder}`);
     if (why !== null) return { armed: false, reason: why, stop: () => Promise.resolve() };
-    const watch: Watch = { folder, onChange, due: false };
+    const watch: Watch = { folder, onChange, onLost, due: false };
     this.#watches.add(watch);
     return {
       armed: true,
@@ -64,6 +66,12 @@ export class FakeFsEvents implements FsEvents {
   /** The kernel's queue ran over: nobody knows what changed, everybody is told that something did. */
   overflow(): void {
     for (const watch of this.#watches) this.changed(`${watch.folder}/?`);
+  }
+
+  /** The watcher itself fails: everybody is told, and nothing more. */
+  fail(reason: string): void {
+    for (const watch of this.#watches) watch.onLost(reason);
+    this.#watches.clear();
   }
 
   /** Tells everybody who is due. */

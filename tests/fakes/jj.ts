@@ -9,11 +9,14 @@ import type { CommitId, OpId } from "../../src/core/ids.ts";
 import { ROOT_COMMIT } from "../../src/core/revset.ts";
 import type {
   BookmarkView,
+  CommitRelations,
   CommitView,
   JjOperation,
   JjRepo,
+  LooseFile,
   RepoLocation,
   StagedOperation,
+  WorkspaceHead,
   WorkspaceProbe,
   WorkspaceView,
 } from "../../src/ports/jj.ts";
@@ -24,10 +27,10 @@ import * as mutations from "./jj/mutations.ts";
 import { FakePerson } from "./jj/person.ts";
 import { probe } from "./jj/probe.ts";
 import * as reads from "./jj/reads.ts";
+import * as recovery from "./jj/recovery.ts";
 import type { Operation } from "./jj/store.ts";
 import { addsOf } from "./jj/targets.ts";
-import { Transaction } from "./jj/transaction.ts";
-import { EMPTY_TREE, withPaths } from "./jj/tree.ts";
+import * as setup from "./jj/setup.ts";
 import { updateStale } from "./jj/update-stale.ts";
 
 const PERSON: Caller = { args: "", workspace: null, root: null };
@@ -39,7 +42,8 @@ export class FakeJj implements JjRepo {
   readonly made: string[] = [];
   /** Folders in git's list of worktrees. */
   readonly worktrees = new Set<string>();
-  /** Slow, stuck and failing commands. */
+  /** git refs of kiki's own. */
+  readonly pins = new Map<string, CommitId>();
   readonly faults = new JjFaults();
   /** The model itself, for what no method below does. */
   readonly engine: JjEngine;
@@ -108,22 +112,7 @@ export class FakeJj implements JjRepo {
     root: string,
     parents: readonly CommitId[] = [ROOT_COMMIT],
   ): CommitId {
-    const { engine } = this;
-    const { files } = engine.disk;
-    files.makeFolders(root);
-    if (root === this.location.repoRoot) files.makeFolders(this.headsFolder);
-    else files.put(`${root}/.jj/repo`, this.location.repoDir);
-    if (this.location.colocated) engine.git.add(root);
-    engine.roots.set(name, root);
-    const op = engine.reconcile(PERSON);
-    const tx = new Transaction(engine.store, op.view);
-    const commit = tx.write({ parents });
-    tx.edit(name, commit.id);
-    const caller = { ...PERSON, workspace: name, root };
-    const done = engine.publish(tx, op, `add workspace '${name}'`, caller);
-    engine.disk.setRecord(root, { op: done.id, workspace: name, tree: EMPTY_TREE });
-    engine.updateFiles(done, caller);
-    return commit.id;
+    return setup.workspace(this.engine, this.headsFolder, { name, root, parents });
   }
 
   /** A commit outside every workspace: `files` on top of its parent's. */
@@ -132,14 +121,7 @@ export class FakeJj implements JjRepo {
     description: string,
     files: Record<string, string> = {},
   ): CommitId {
-    const changes = new Map(Object.entries(files).map(([path, text]) => [path, `f:${text}`]));
-    const tree = withPaths(this.engine.store.commit(parent).tree, changes);
-    let id = "";
-    this.engine.run(PERSON, (tx) => {
-      ({ id } = tx.write({ parents: [parent], description, tree }));
-      return "new empty commit";
-    });
-    return id;
+    return setup.commit(this.engine, { parent, description, files });
   }
 
   /** A bookmark `main` stands for a trunk: what it reaches is immutable. */
@@ -210,6 +192,10 @@ export class FakeJj implements JjRepo {
     return this.#readAt("workspaces", op, (at) => reads.workspaces(this.engine, at));
   }
 
+  workspaceHeads(ops: readonly OpId[]): Promise<Map<OpId, WorkspaceHead[]>> {
+    return this.#read("workspaceHeads", () => reads.workspaceHeads(this.engine, ops));
+  }
+
   commits(op: OpId, revset: string): Promise<CommitView[]> {
     return this.#readAt("commits", op, (at) => reads.commits(this.engine, at, revset));
   }
@@ -218,6 +204,15 @@ export class FakeJj implements JjRepo {
     mutations.checkFullIds(ids);
     const revset = ids.length === 0 ? "none()" : ids.map((id) => `present(${id})`).join("|");
     return this.#readAt("existing", op, (at) => reads.commits(this.engine, at, revset));
+  }
+
+  relations(
+    op: OpId,
+    ids: readonly CommitId[],
+    of: readonly CommitId[],
+  ): Promise<CommitRelations[]> {
+    mutations.checkFullIds([...ids, ...of]);
+    return this.#readAt("relations", op, (at) => reads.relations(this.engine, at, ids, of));
   }
 
   isAncestor(op: OpId, ancestor: CommitId, of: CommitId): Promise<boolean> {
@@ -251,6 +246,28 @@ export class FakeJj implements JjRepo {
     return this.#readAt("conflictedPaths", op, (at) =>
       reads.conflicts(reads.treeOf(this.engine, at, commit)),
     );
+  }
+
+  sameChange(op: OpId, from: CommitId, to: CommitId): Promise<boolean> {
+    mutations.checkFullIds([from, to]);
+    return this.#readAt("sameChange", op, (at) => recovery.sameChange(this.engine, at, from, to));
+  }
+
+  differing(commit: CommitId, folder: string, paths: readonly string[]): Promise<string[]> {
+    mutations.checkFullIds([commit]);
+    return this.#read("differing", () =>
+      recovery.differing(this.engine, this.engine.store.commit(commit).tree, folder, paths),
+    );
+  }
+
+  gitHead(workspaceRoot: string, workspace: string, op: OpId): ReturnType<JjRepo["gitHead"]> {
+    return this.#readAt("gitHead", op, (at) =>
+      recovery.gitHead(this.engine, workspaceRoot, workspace, at),
+    );
+  }
+
+  looseFiles(workspaceRoot: string): Promise<LooseFile[]> {
+    return this.#read("looseFiles", () => recovery.looseFiles(this.engine, workspaceRoot));
   }
 
   diff(op: OpId, from: CommitId, to: CommitId): Promise<string> {
@@ -322,12 +339,39 @@ export class FakeJj implements JjRepo {
     });
   }
 
+  async edit(workspaceRoot: string, commit: CommitId, token: string): Promise<void> {
+    mutations.checkFullIds([commit]);
+    await this.#mutate("edit", token, workspaceRoot, () => {
+      recovery.edit(this.engine, this.#inFolder(workspaceRoot, token, `edit ${commit}`), commit);
+      this.during("edit");
+    });
+  }
+
+  async pinCommit(ref: string, commit: CommitId): Promise<void> {
+    mutations.checkFullIds([commit]);
+    if (!ref.startsWith("refs/kiki/")) throw new Error(`not a ref of kiki's: ${ref}`);
+    await this.faults.mutate("pinCommit", null, () => void this.pins.set(ref, commit));
+  }
+
+  async setGitHead(workspaceRoot: string, commit: CommitId): Promise<void> {
+    mutations.checkFullIds([commit]);
+    await this.faults.mutate("setGitHead", null, () => this.engine.git.set(workspaceRoot, commit));
+  }
+
   async createBookmark(name: string, commit: CommitId, token: string): Promise<void> {
     await this.#mutate("createBookmark", token, null, () => {
       const caller = mutations.fromNeutral(token, `bookmark create -r ${commit} ${name}`);
       mutations.createBookmark(this.engine, name, commit, caller);
       this.made.push(`bookmark ${name}`);
       this.during("bookmark");
+    });
+  }
+
+  async setBookmark(name: string, commit: CommitId, token: string): Promise<void> {
+    await this.#mutate("setBookmark", token, null, () => {
+      const caller = mutations.fromNeutral(token, `bookmark set -r ${commit} ${name}`);
+      recovery.setBookmark(this.engine, name, commit, caller);
+      this.during("set-bookmark");
     });
   }
 

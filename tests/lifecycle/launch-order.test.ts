@@ -118,6 +118,18 @@ describe("ready handshake", () => {
     expect(rig.thread(threadId).lifecycle).toBe("Active");
   });
 
+  test("ready: a hook outlives the harness whose session was killed → its handshake does not count, CreateFailed", async () => {
+    const { threadId, incarnation } = await silent();
+    rig.processes.add(process.pid);
+    rig.tmux.personKills(rig.tmux.sessions[0]!.id);
+    await rig.creation.sessionStarted(incarnation, "conversation");
+    expect(rig.thread(threadId).lifecycle).toBe("Creating");
+    const ticking = setInterval(() => rig.clock.advance(100), 0);
+    await rig.ended(threadId).finally(() => clearInterval(ticking));
+    expect(rig.thread(threadId).lifecycle).toBe("CreateFailed");
+    expect(rig.tmux.sessions).toEqual([]);
+  });
+
   test("ready: settings changed since they were proved → the handshake does not count, CreateFailed", async () => {
     const { threadId, incarnation } = await silent();
     const file = rig.files.below("/state").find((path) => path.endsWith("settings.json"))!;

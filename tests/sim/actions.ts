@@ -86,7 +86,7 @@ export function actions(w: World, rates: Rates): Action[] {
   }
   for (const pane of w.panes)
     if (busy(pane)) add("pane goes on", 12, () => burst(w, r, pane, rates));
-  for (const sim of w.agents()) {
+  for (const sim of w.running()) {
     if (sim.agent.main.idle)
       add("person prompts", 5, () => (sim.agent.prompt(w.fresh("do")), sim.workspace));
     else

@@ -3,6 +3,7 @@ import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeFiles } from "../../src/cascade/deps.ts";
 import { KikiError } from "../../src/core/errors.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
+import { agentsOf } from "../../src/daemon/agents.ts";
 import { makeExclusive } from "../../src/daemon/exclusive.ts";
 import { hookHandlers } from "../../src/daemon/handlers/hook.ts";
 import { oneHead } from "../../src/daemon/one-head.ts";
@@ -16,6 +17,7 @@ import type { Processes } from "../../src/ports/processes.ts";
 import type { Recipes } from "../../src/ports/recipes.ts";
 import type { TmuxBackend } from "../../src/ports/tmux.ts";
 import { creationRepairer } from "../../src/repair/creation-repairs.ts";
+import { deliveryRepairer } from "../../src/repair/delivery-repairs.ts";
 import { makeRepairs, type Repairs } from "../../src/repair/repairs.ts";
 import { retireCalls } from "../../src/store/admissions.ts";
 import { raiseAttention } from "../../src/store/attention.ts";
@@ -74,11 +76,20 @@ export function bootDaemon(w: World): Life {
   const cascade = makeCascade({
     ...common,
     exclusive,
+    // The agents here have no processes but their hooks.
+    standStill: {
+      hold: () => Promise.resolve({ still: true as const, open: [] }),
+      release: () => Promise.resolve(),
+    },
     files: cascadeFilesOf(w, life),
     fsEvents: {
-      watch: (folder, onChange) =>
+      watch: (folder, onChange, onLost) =>
         w.ports.call(life, "fs.watch", () =>
-          w.fsEvents.watch(folder, () => void (life.dead || onChange())),
+          w.fsEvents.watch(
+            folder,
+            () => void (life.dead || onChange()),
+            (reason) => void (life.dead || onLost?.(reason)),
+          ),
         ),
     },
     settings: DEFAULT_SETTINGS,
@@ -88,6 +99,7 @@ export function bootDaemon(w: World): Life {
     },
     waitReady: (incarnation, ms) => creationOf().waitReady(incarnation, ms),
     sessionStarted: (incarnation, session) => creationOf().sessionStarted(incarnation, session),
+    agents: agentsOf(() => creationOf().agents),
   });
   const creation = makeCreation({
     ...common,
@@ -104,9 +116,14 @@ export function bootDaemon(w: World): Life {
     socketPath: `${STATE}/kkd.sock`,
     refreshToFrontier: () => oneHead(() => cascade.refreshToFrontier(), clock),
     classifyEdge: (child) => cascade.classifyEdge(child),
+    deliveries: {
+      ready: (threadId, incarnation) => cascade.agentReady(threadId, incarnation),
+      ended: (threadId, incarnation) => cascade.agentEnded(threadId, incarnation),
+    },
     onActive: () => w.count("thread Active"),
-    onRetired(_threadId, incarnation) {
+    onRetired(threadId, incarnation) {
       write(db, () => retireCalls(db, incarnation, clock.now()));
+      cascade.considerRestart(threadId);
     },
   });
   const repairs = makeRepairs({
@@ -120,6 +137,7 @@ export function bootDaemon(w: World): Life {
         recipes,
         creation,
       }),
+      deliveryRepairer({ ...common, cascade, attempts: () => DEFAULT_SETTINGS.attempts }),
     ],
   });
   const runtime = { repoId: REPO_ID, db, cascade } as unknown as RepoRuntime;
@@ -170,11 +188,17 @@ const JJ_READS = [
   "workspaces",
   "commits",
   "existing",
+  "workspaceHeads",
+  "relations",
   "isAncestor",
   "evolvedFrom",
   "bookmarks",
   "changedPaths",
   "conflictedPaths",
+  "sameChange",
+  "differing",
+  "gitHead",
+  "looseFiles",
   "diff",
   "diffStat",
   "statusText",
@@ -187,7 +211,9 @@ const JJ_MUTATIONS = {
   addWorkspace: (args: unknown[]) => (args[0] as { token: string }).token,
   forgetWorkspace: (args: unknown[]) => args[1],
   abandon: (args: unknown[]) => args[1],
+  edit: (args: unknown[]) => args[2],
   createBookmark: (args: unknown[]) => args[2],
+  setBookmark: (args: unknown[]) => args[2],
   deleteBookmark: (args: unknown[]) => args[1],
   snapshot: (args: unknown[]) => args[1],
   updateStale: (args: unknown[]) => args[1],
@@ -210,8 +236,11 @@ function jjOf(w: World, life: Life): JjRepo {
       return ports.call(life, `jj.${name}`, run, { unsteady: true, token });
     };
   }
-  methods["forgetWorktree"] = (path: string) =>
-    ports.call(life, "jj.forgetWorktree", () => jj.forgetWorktree(path), { unsteady: true });
+  // git's alone, without a token.
+  for (const name of ["forgetWorktree", "pinCommit", "setGitHead"]) {
+    methods[name] = (...args: unknown[]) =>
+      ports.call(life, `jj.${name}`, () => bare[name]!(...args), { unsteady: true });
+  }
   return methods as unknown as JjRepo;
 }
 
@@ -277,7 +306,7 @@ function recipesOf(w: World, life: Life): Recipes {
 
 function cascadeFilesOf(w: World, life: Life): CascadeFiles {
   const bare = cascadeFilesOn(w.files) as unknown as Record<string, (...a: unknown[]) => unknown>;
-  const writes = new Set(["writeDurable", "removeDurable", "copyInto"]);
+  const writes = new Set(["writeDurable", "removeDurable", "copyInto", "hardLink", "removeTree"]);
   return Object.fromEntries(
     Object.keys(bare).map((name) => [
       name,

@@ -83,12 +83,28 @@ export function cascadeFilesOn(files: SimFiles): CascadeFiles {
         .map((file) => file.slice(path.length + 1))
         .filter((name) => !name.includes("/")),
     readText: (path) => files.get(path),
-    copyInto(from, to) {
+    copyInto(source, to) {
+      const from = typeof source === "string" ? source : new TextDecoder().decode(source);
       const entry = files.entryNow(from);
       if (entry === null) return null;
       if (entry.isLink) files.symlink(entry.text, to);
       else files.put(to, entry.text, entry.mode);
       return createHash("sha256").update(entry.text).digest("hex");
+    },
+    sha256(path) {
+      const entry = files.entryNow(path);
+      return entry === null ? null : createHash("sha256").update(entry.text).digest("hex");
+    },
+    // Nothing here writes into a file that is open: a second name is as good as a copy.
+    hardLink(from, to) {
+      const entry = files.entryNow(from);
+      if (entry === null) return "absent";
+      if (entry.isLink) files.symlink(entry.text, to);
+      else files.put(to, entry.text, entry.mode);
+      return "linked";
+    },
+    removeTree(path) {
+      for (const file of files.below(path)) files.remove(file);
     },
   };
 }

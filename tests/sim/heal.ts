@@ -26,12 +26,16 @@ export async function heal(w: World): Promise<void> {
   // Several operation heads are merged by the next command anybody runs.
   personActs(w, w.random, "default", "update-stale");
   await calm(w);
-  await w.pass(LONG_MS);
-  await calm(w);
+  for (let passed = 0; passed < LONG_MS; passed += POLL_MS) {
+    await w.pass(POLL_MS);
+    await calm(w);
+  }
   for (const sim of w.agents()) await endTurn(w, sim);
   for (let round = 0; round < ROUNDS; round += 1) {
     // What the last tools did is read before anybody is asked whether something is pending.
-    await w.pass(round === 0 ? POLL_MS : 0);
+    // An agent that is being replaced needs its time as well.
+    await w.pass(POLL_MS);
+    await calm(w);
     for (const sim of w.agents())
       if (!sim.agent.main.idle || pending(w, sim).length > 0) await oneCall(w, sim);
   }

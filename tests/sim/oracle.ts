@@ -8,6 +8,7 @@ import {
   isPrepared,
   type IntentState,
 } from "../../src/core/intent.ts";
+import { startupMark } from "../../src/core/delivery.ts";
 import { repoPaths } from "../../src/core/paths.ts";
 import { edges } from "../../src/store/edges.ts";
 import {
@@ -16,7 +17,9 @@ import {
   unresolvedIntents,
   type IntentRow,
 } from "../../src/store/intents.ts";
+import { sessionById } from "../../src/store/sessions.ts";
 import type { Call } from "../fakes/agent-batch.ts";
+import { evolvedFrom } from "../fakes/jj/reads.ts";
 import { materialised, valueAt } from "../fakes/jj/tree.ts";
 import { REPO_ID, STATE } from "./daemon.ts";
 import { REPO_ROOT, type DiskChange } from "./disk.ts";
@@ -47,7 +50,7 @@ export class Oracle {
   readonly #processed = new Map<string, number>();
   #lastRow = 0;
   /** Workspace folder → paths whose edits a command of kiki's took off the disk; nobody may go on there unseen. */
-  readonly #hidden = new Map<string, string[]>();
+  readonly #hidden = new Map<string, { path: string; entry: string }[]>();
   /** Last bytes that an agent or a person wrote, by path: they must be somewhere for ever. */
   readonly #written = new Map<string, string>();
   #command: string | null = null;
@@ -90,7 +93,10 @@ export class Oracle {
     if (main && told?.payload != null && !this.#saw(sim, told.payload))
       return `the model was not told of intent ${told.seq}`;
     if (this.#hidden.has(sim.root))
-      return `its edits of ${this.#hidden.get(sim.root)!.join()} are hidden`;
+      return `its edits of ${this.#hidden
+        .get(sim.root)!
+        .map((h) => h.path)
+        .join()} are hidden`;
     return null;
   }
 
@@ -99,8 +105,18 @@ export class Oracle {
     const before = this.#command;
     this.#command = name;
     this.#w.count(`jj ${name}`);
-    if (name !== "updateStale") return () => (this.#command = before);
+    if (name !== "updateStale" && name !== "edit") return () => (this.#command = before);
     const root = args[0] as string;
+    if (name === "edit") {
+      return () => {
+        this.#command = before;
+        if (
+          this.#hidden.get(root)?.every(({ path, entry }) => this.#isBack(root, path, entry)) ===
+          true
+        )
+          this.#hidden.delete(root);
+      };
+    }
     const { disk } = this.#w.jj.engine;
     const record = disk.record(root);
     const dirty =
@@ -109,12 +125,21 @@ export class Oracle {
       this.#command = before;
       const gone = dirty.filter(({ path, entry }) => disk.entryAt(root, path) !== entry);
       const hidden = gone.filter(({ path, entry }) => !contains(disk.entryAt(root, path), entry!));
-      if (hidden.length > 0)
-        this.#hidden.set(
-          root,
-          hidden.map((c) => c.path),
-        );
+      if (hidden.length > 0) this.#hidden.set(root, hidden as { path: string; entry: string }[]);
     };
+  }
+
+  /** The files are those of a revision that evolved from jj's record of exactly these bytes: merged, not dropped. */
+  #isBack(root: string, path: string, entry: string): boolean {
+    const { engine } = this.#w.jj;
+    const record = engine.disk.record(root);
+    const at =
+      record === null ? undefined : engine.newestHead().view.workspaces.get(record.workspace);
+    if (record === null || at === undefined || record.tree !== engine.store.commit(at).tree)
+      return false;
+    return evolvedFrom(engine, engine.newestHead(), at).some(
+      (id) => valueAt(engine.store.commit(id).tree, path) === entry,
+    );
   }
 
   // ---- after every step --------------------------------------------------------------------------------------
@@ -172,7 +197,7 @@ export class Oracle {
 
   #saw(sim: SimAgent, payload: string): boolean {
     this.#note(sim);
-    return [...(sim.saw.get(sim.agent.sessionId) ?? [])].some((text) => text.endsWith(payload));
+    return [...(sim.saw.get(sim.agent.sessionId) ?? [])].some((text) => text.includes(payload));
   }
 
   #checkIntents(): void {
@@ -249,6 +274,7 @@ export class Oracle {
          FROM sync_intents WHERE intent_id = $id`,
       )
       .get({ id: i.intentId })!;
+    if (i.restart !== null) return this.#checkEcho(i, name);
     if (row.receipt !== "matching" || i.batchCompletedAt === null)
       w.breach(`${name} acknowledged with receipt ${row.receipt}`);
     if (row.ordinal !== null && i.barrier !== null && row.ordinal <= i.barrier.batch)
@@ -258,6 +284,21 @@ export class Oracle {
       [...texts].some((text) => text.endsWith(i.payload ?? "\0")),
     );
     if (sim === undefined || !told) w.breach(`${name} acknowledged, and no model was told`);
+  }
+
+  /** The very process that was started for it was given it as a prompt, under the id of that start. */
+  #checkEcho(i: IntentRow, name: string): void {
+    const w = this.#w;
+    const { incarnation, deliveryId } = i.restart!;
+    const session = sessionById(w.outside, incarnation);
+    if (session?.echoPrompt == null || session.readyAt === null)
+      w.breach(`${name} acknowledged without the echo of its start`);
+    const sim = w.panes.flatMap((p) => p.agents).find((a) => a.incarnation === incarnation);
+    const mark = startupMark(deliveryId);
+    const texts = [...(sim?.saw.values() ?? [])].flatMap((seen) => [...seen]);
+    if (!texts.some((text) => text.startsWith(i.payload ?? "\0") && text.includes(mark)))
+      w.breach(`${name} acknowledged, and its agent was not told at its start`);
+    w.count("acknowledged by an echo");
   }
 
   /** `Active` implies a proven incarnation, and a session while nobody took it away. */
@@ -332,11 +373,15 @@ export class Oracle {
     }
     if (thread.lifecycle === "Creating" || thread.lifecycle === "CreateFailed") return;
     const moving = unresolvedIntents(w.outside, thread.threadId).find(
-      (i) => i.state === "Reconciling" && i.barrier !== null,
+      (i) => i.state === "Reconciling" || (i.recovering && i.barrier !== null),
     );
     if (moving === undefined)
       w.breach(`kiki changed ${path} without a bound intent${this.#doing()}`);
-    for (const sim of w.agents().filter((a) => a.threadId === thread.threadId)) {
+    const running = w.running().filter((a) => a.threadId === thread.threadId);
+    // Without a batch only behind an agent that stands still.
+    if (moving?.barrier === null && running.length > 0)
+      w.breach(`kiki changed ${path} beside an agent that is not bound${this.#doing()}`);
+    for (const sim of running.filter((a) => a.threadId === thread.threadId)) {
       const calls = loose(sim).map((c) => `${c.id} is ${c.state}`);
       if (calls.length > 0)
         w.breach(`kiki changed ${path} while ${calls.join(", ")}${this.#doing()}`);

@@ -43,6 +43,7 @@ export class SimPane implements Actor {
   #state: "asks" | "waits" | "launches" | "runs" = "asks";
   #launch: Launch | null = null;
   #refused = 0;
+  #killed = false;
 
   constructor(world: World, pane: FakePane, threadId: string) {
     this.#world = world;
@@ -66,8 +67,24 @@ export class SimPane implements Actor {
     this.#world.processes.end(this.agents.at(-1)?.pid ?? 0);
   }
 
+  /** Its process stands still, or is gone already: it takes no step of its own. */
+  get stopped(): boolean {
+    const { processes } = this.#world;
+    const pid = this.current?.pid;
+    if (pid === undefined) return false;
+    return !processes.pids.includes(pid) || processes.get(pid).state === "stopped";
+  }
+
   steps(): Step[] {
-    const hooks = this.agents.flatMap((a) => a.agent.steps());
+    // Ended by whoever looks at processes, not at agents.
+    if (this.current !== null && !this.#world.processes.pids.includes(this.current.pid)) {
+      this.#killed = true;
+      this.current.agent.crash();
+    }
+    const { stopped, current } = this;
+    const hooks = this.agents.flatMap((a) =>
+      stopped && a === current ? a.agent.hooks.flatMap((h) => h.steps()) : a.agent.steps(),
+    );
     if (!this.open) return hooks;
     const steps = [...hooks];
     const add = (name: string, take: () => void): void => {
@@ -110,7 +127,14 @@ export class SimPane implements Actor {
   #start(): void {
     const launch = this.#launch!;
     const w = this.#world;
-    const { pid, startTime } = w.processes.start(launch.argv.join(" "));
+    const { pid, startTime } = w.processes.spawn({
+      argv: launch.argv,
+      parent: this.pane.pid,
+      env: Object.entries(launch.env).map(([name, value]) => `${name}=${value}`),
+    });
+    const resumed = launch.argv.includes("--resume");
+    const sessionId = launch.argv[launch.argv.indexOf(resumed ? "--resume" : "--session-id") + 1]!;
+    const before = this.agents.findLast((a) => a.agent.sessionId === sessionId);
     const of = w.agentOf(this.threadId);
     const sim = { threadId: this.threadId, incarnation: launch.incarnation, pid, ...of };
     const agent = new FakeAgent({
@@ -122,14 +146,16 @@ export class SimPane implements Actor {
       },
       ids: w.agentIds,
       cwd: launch.cwd,
-      sessionId: launch.argv[launch.argv.indexOf("--session-id") + 1]!,
+      sessionId,
+      context: resumed ? (before?.agent.context ?? []) : [],
       clock: w.clock,
       forbidden: (call) => w.oracle.forbidden(this.agents.at(-1)!, call),
     });
     this.agents.push({ agent, saw: new Map(), ...sim });
     w.count("harness started");
     const dashes = launch.argv.indexOf("--");
-    agent.start("startup", dashes < 0 ? null : launch.argv[dashes + 1]!);
+    this.#killed = false;
+    agent.start(resumed ? "resume" : "startup", dashes < 0 ? null : launch.argv[dashes + 1]!);
     this.#state = "runs";
     this.#reports.push({
       name: "wrapper reports the start",
@@ -141,10 +167,11 @@ export class SimPane implements Actor {
     const { pid, incarnation } = this.agents.at(-1)!;
     this.#world.processes.end(pid);
     this.#state = "asks";
-    const code = this.#world.random.chance(0.5) ? 0 : 1;
+    const killed = this.#killed;
+    const code = killed ? null : this.#world.random.chance(0.5) ? 0 : 1;
     this.#reports.push({
       name: "wrapper reports the end",
-      make: (life) => life.creation.harnessExited(incarnation, code, null),
+      make: (life) => life.creation.harnessExited(incarnation, code, killed ? 9 : null),
     });
   }
 
@@ -157,6 +184,8 @@ export class SimPane implements Actor {
     } catch (error) {
       if (life.dead) return;
       const decided = error instanceof KikiError && DECIDED.has(error.code);
+      if (decided && report?.name === "wrapper reports the start")
+        this.#world.processes.end(this.agents.at(-1)!.pid);
       if (!decided) this.#refused += 1;
       if (decided || this.#refused > 20) this.#reports.shift();
     }

@@ -158,6 +158,11 @@ export class World {
     return this.panes.flatMap((pane) => pane.current ?? []);
   }
 
+  /** Those that go on by themselves, and that a person's words reach. */
+  running(): SimAgent[] {
+    return this.panes.filter((pane) => !pane.stopped).flatMap((pane) => pane.current ?? []);
+  }
+
   agentOf(threadId: string): { workspace: string; root: string } {
     const thread = this.threads().find((t) => t.threadId === threadId)!;
     return { workspace: thread.workspaceName, root: thread.workspacePath };

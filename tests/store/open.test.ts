@@ -12,7 +12,7 @@ import {
 import { dirname, join } from "node:path";
 import { Database } from "bun:sqlite";
 import { KikiError } from "../../src/core/errors.ts";
-import { write } from "../../src/store/db.ts";
+import { write, writeBeforeAnswer } from "../../src/store/db.ts";
 import { nameStorageError } from "../../src/store/errors.ts";
 import {
   migrate,
@@ -179,4 +179,26 @@ describe("storage errors", () => {
     expect(named("SQLITE_LOCKED")).toBe("database-busy");
     expect(named("SQLITE_CONSTRAINT_CHECK")).toBe("as it was");
   });
+});
+
+test("writeBeforeAnswer: committed at once, for other processes too; the next commit waits for the disk again", () => {
+  const file = join(tempDir("before-answer"), "state.db");
+  const db = openUserDb(file);
+  const other = openUserDb(file);
+  const mode = () => db.query<{ synchronous: number }, []>("PRAGMA synchronous").get()!.synchronous;
+  writeBeforeAnswer(db, () => db.run("INSERT INTO daemon_meta VALUES ('a', '1')"));
+  expect(other.query("SELECT value FROM daemon_meta WHERE key = 'a'").get()).toEqual({
+    value: "1",
+  });
+  expect(mode()).toBe(2);
+  const failing = (): void =>
+    writeBeforeAnswer(db, () => {
+      db.run("INSERT INTO daemon_meta VALUES ('b', '1')");
+      throw new Error("no");
+    });
+  expect(failing).toThrow("no");
+  expect(mode()).toBe(2);
+  expect(other.query("SELECT 1 FROM daemon_meta WHERE key = 'b'").get()).toBeNull();
+  db.close();
+  other.close();
 });

@@ -4,11 +4,13 @@ import { baseEnv } from "../exec.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { JjBackend, JjRepo } from "../../ports/jj.ts";
 import { DEFAULT_LIMITS, type JjContext, type JjLimits } from "./context.ts";
+import { HeadsOfViews } from "./heads-of-views.ts";
 import { locate } from "./locate.ts";
 import * as mutations from "./mutate.ts";
 import { ensureNeutral } from "./neutral.ts";
 import { createProber } from "./probe.ts";
 import * as reads from "./reads.ts";
+import * as recovery from "./recovery.ts";
 import { checkVersions } from "./versions.ts";
 
 export interface JjOptions {
@@ -35,6 +37,7 @@ export function createJj(options: JjOptions = {}): JjBackend {
 
 function openRepo(ctx: JjContext): JjRepo {
   const prober = createProber(ctx);
+  const headsOfViews = new HeadsOfViews(ctx);
   let neutral: Promise<void> | null = null;
   return {
     location: ctx.location,
@@ -43,13 +46,19 @@ function openRepo(ctx: JjContext): JjRepo {
     operations: (head, limit) => reads.operations(ctx, head, limit),
     operationExists: (id) => Promise.resolve(reads.operationExists(ctx, id)),
     workspaces: (op) => reads.workspaces(ctx, op),
+    workspaceHeads: (ops) => headsOfViews.read(ops),
     commits: (op, revset) => reads.commits(ctx, op, revset),
     existing: (op, ids) => reads.existing(ctx, op, ids),
+    relations: (op, commits, of) => reads.relations(ctx, op, commits, of),
     isAncestor: (op, ancestor, of) => reads.isAncestor(ctx, op, ancestor, of),
     evolvedFrom: (op, commit) => reads.evolvedFrom(ctx, op, commit),
     bookmarks: (op) => reads.bookmarks(ctx, op),
     changedPaths: (op, from, to) => reads.changedPaths(ctx, op, from, to),
     conflictedPaths: (op, commit) => reads.conflictedPaths(ctx, op, commit),
+    sameChange: (op, from, to) => reads.sameChange(ctx, op, from, to),
+    differing: (commit, folder, paths) => recovery.differing(ctx, commit, folder, paths),
+    gitHead: (workspaceRoot, workspace, op) => recovery.gitHead(ctx, workspaceRoot, workspace, op),
+    looseFiles: (workspaceRoot) => recovery.looseFiles(ctx, workspaceRoot),
     diff: (op, from, to) => reads.diff(ctx, op, from, to),
     diffStat: (op, from, to) => reads.diffStat(ctx, op, from, to),
     statusText: (workspaceRoot) => reads.statusText(ctx, workspaceRoot),
@@ -66,7 +75,11 @@ function openRepo(ctx: JjContext): JjRepo {
     forgetWorkspace: (name, token) => mutations.forgetWorkspace(ctx, name, token),
     forgetWorktree: (path) => mutations.forgetWorktree(ctx, path),
     abandon: (commits, token) => mutations.abandon(ctx, commits, token),
+    edit: (workspaceRoot, commit, token) => mutations.edit(ctx, workspaceRoot, commit, token),
+    pinCommit: (ref, commit) => recovery.pinCommit(ctx, ref, commit),
+    setGitHead: (workspaceRoot, commit) => recovery.setGitHead(ctx, workspaceRoot, commit),
     createBookmark: (name, commit, token) => mutations.createBookmark(ctx, name, commit, token),
+    setBookmark: (name, commit, token) => mutations.setBookmark(ctx, name, commit, token),
     deleteBookmark: (name, token) => mutations.deleteBookmark(ctx, name, token),
     snapshot: (workspaceRoot, token) => mutations.snapshot(ctx, workspaceRoot, token),
     updateStale: (workspaceRoot, token) => mutations.updateStale(ctx, workspaceRoot, token),

@@ -102,6 +102,22 @@ export async function createBookmark(
   });
 }
 
+/** To wherever it was told: that it goes backward or sideways was the caller's decision. */
+export async function setBookmark(
+  ctx: JjContext,
+  name: string,
+  commit: CommitId,
+  token: string,
+): Promise<void> {
+  const where = ["--allow-backwards", `--revision=${commit}`, name];
+  await mutate(ctx, token, `move bookmark ${name}`, [
+    "--ignore-working-copy",
+    "bookmark",
+    "set",
+    ...where,
+  ]);
+}
+
 /** A bookmark that does not exist is success. */
 export async function deleteBookmark(ctx: JjContext, name: string, token: string): Promise<void> {
   const args = ["--ignore-working-copy", "bookmark", "delete", `exact:${JSON.stringify(name)}`];
@@ -129,6 +145,18 @@ export async function updateStale(
   token: string,
 ): Promise<void> {
   await mutate(ctx, token, "update a stale workspace", ["workspace", "update-stale"], {
+    folder: workspaceRoot,
+  });
+}
+
+/** Snapshots the workspace first, as every jj command there does: the caller has found it clean. */
+export async function edit(
+  ctx: JjContext,
+  workspaceRoot: string,
+  commit: CommitId,
+  token: string,
+): Promise<void> {
+  await mutate(ctx, token, "move a workspace to another revision", ["edit", commit], {
     folder: workspaceRoot,
   });
 }

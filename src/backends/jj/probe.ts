@@ -23,7 +23,7 @@ import {
   type StoredView,
 } from "./protobuf.ts";
 import { heads } from "./reads.ts";
-import { snapshotSettings } from "./snapshot-settings.ts";
+import { SettingsReader } from "./snapshot-settings.ts";
 import { GitTrees, type StoredCommit } from "./trees.ts";
 import { Unproved } from "./unproved.ts";
 import { collisions, newFiles, trackedDifferences, type WorkingCopy } from "./working-copy.ts";
@@ -39,6 +39,7 @@ export interface Prober {
 
 export function createProber(ctx: JjContext): Prober {
   const ops = new OpStore(ctx.location.repoDir);
+  const settings = new SettingsReader(ctx);
   let trees: GitTrees | null = null;
   return {
     async probe(workspaceRoot, workspace, op) {
@@ -55,7 +56,7 @@ export function createProber(ctx: JjContext): Prober {
             throw new Unproved("unreadable", "the repository's git store is missing");
           trees ??= new GitTrees(ctx, gitDir);
           const root = realRoot(workspaceRoot);
-          return await probeOnce({ ctx, ops, trees, gitDir, root, workspace, op }, seen);
+          return await probeOnce({ ctx, ops, trees, settings, gitDir, root, workspace, op }, seen);
         } catch (error) {
           const busy = error instanceof Unproved && error.kind === "busy";
           if (!busy || attempt === ATTEMPTS) return unknown(seen, error);
@@ -70,6 +71,7 @@ interface Target {
   ctx: JjContext;
   ops: OpStore;
   trees: GitTrees;
+  settings: SettingsReader;
   gitDir: string;
   root: string;
   workspace: string;
@@ -220,7 +222,7 @@ function recordedAtCheckout(t: Target, checkoutOp: OpId, head: OpId): CommitId {
 }
 
 async function provedSettings(t: Target): Promise<{ maxNewFileBytes: number }> {
-  const settings = await snapshotSettings(t.ctx, t.root);
+  const settings = await t.settings.read(t.root);
   if ("unproved" in settings) throw new Unproved("unsupported", settings.unproved);
   return settings;
 }

@@ -3,7 +3,13 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fail, KikiError } from "../../core/errors.ts";
 import { isOpId, short, type CommitId, type OpId } from "../../core/ids.ts";
-import type { BookmarkView, CommitView, JjOperation, WorkspaceView } from "../../ports/jj.ts";
+import type {
+  BookmarkView,
+  CommitRelations,
+  CommitView,
+  JjOperation,
+  WorkspaceView,
+} from "../../ports/jj.ts";
 import { run } from "../exec.ts";
 import { listDir } from "../files.ts";
 import { FIXED, read } from "./cli.ts";
@@ -20,7 +26,9 @@ import {
   parseCommits,
   parseOperations,
   parsePaths,
+  parseRelations,
   parseWorkspaces,
+  relationsTemplate,
   WORKSPACE_TEMPLATE,
 } from "./templates.ts";
 
@@ -93,6 +101,24 @@ export async function existing(
   return found;
 }
 
+/** Ids are few: each of `of` is a search of the graph per commit. */
+export async function relations(
+  ctx: JjContext,
+  op: OpId,
+  ids: readonly CommitId[],
+  of: readonly CommitId[],
+): Promise<CommitRelations[]> {
+  const [wanted, against] = [[...new Set(ids)], [...new Set(of)]];
+  const found: CommitRelations[] = [];
+  for (let at = 0; at < wanted.length; at += MAX_IDS_PER_REVSET) {
+    const part = wanted.slice(at, at + MAX_IDS_PER_REVSET).map((id) => `present(${id})`);
+    const revset = `--revision=${part.join("|")}`;
+    const args = ["log", "--no-graph", revset, "-T", relationsTemplate(against)];
+    found.push(...parseRelations(await read(ctx, op, "compare commits", args), against));
+  }
+  return found;
+}
+
 export async function isAncestor(
   ctx: JjContext,
   op: OpId,
@@ -132,6 +158,19 @@ export async function conflictedPaths(
 ): Promise<string[]> {
   const args = ["log", "--no-graph", "-r", commit, "-T", CONFLICTS_TEMPLATE];
   return parsePaths(await read(ctx, op, "list conflicts", args));
+}
+
+/** `interdiff` (jj 0.46) rebases `from` onto the parents of `to` in memory, and compares descriptions as well. */
+export async function sameChange(
+  ctx: JjContext,
+  op: OpId,
+  from: CommitId,
+  to: CommitId,
+): Promise<boolean> {
+  if (from === to) return true;
+  const args = ["interdiff", "--git", "--from", from, "--to", to];
+  const text = await read(ctx, op, "compare two changes", args, { cutAtBytes: MAX_DIFF_BYTES });
+  return text === "";
 }
 
 export async function diff(

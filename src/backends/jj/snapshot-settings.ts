@@ -2,8 +2,10 @@
  * The settings that decide what jj (0.46) would record of a folder. The probe answers only for the values it was
  * checked against; with any other it says so instead of guessing.
  */
+import { realpathSync } from "node:fs";
 import { run } from "../exec.ts";
 import { FIXED } from "./cli.ts";
+import { readConfigFiles, type ConfigFiles } from "./config-files.ts";
 import type { JjContext } from "./context.ts";
 import { jjError } from "./errors.ts";
 
@@ -11,6 +13,8 @@ export interface SnapshotSettings {
   /** Larger untracked files stay untracked; bytes. */
   maxNewFileBytes: number;
 }
+
+type Answer = SnapshotSettings | { unproved: string };
 
 /** Setting → values under which the probe has been compared with jj's own answer. */
 const PROVED: Record<string, readonly string[]> = {
@@ -29,11 +33,55 @@ const UNITS: Record<string, number> = {
   t: 1024 ** 4,
 };
 
-/** The settings in force for a workspace, or the reason why the probe cannot answer. Reads configuration only. */
-export async function snapshotSettings(
+/** Workspaces whose answer is kept in memory. */
+const MAX_KEPT = 200;
+
+/**
+ * Asks jj, and keeps its answer for as long as every file it comes from is what it was, by content and by stat: a probe
+ * is made several times at one boundary, and a jj process costs more than all the rest of it.
+ */
+export class SettingsReader {
+  readonly #ctx: JjContext;
+  readonly #kept = new Map<string, { files: string; answer: Answer }>();
+
+  constructor(ctx: JjContext) {
+    this.#ctx = ctx;
+  }
+
+  /** The settings in force for a workspace, or the reason why the probe cannot answer. Reads configuration only. */
+  async read(workspaceRoot: string): Promise<Answer> {
+    const before = readConfigFiles(this.#ctx, workspaceRoot);
+    const kept = this.#kept.get(workspaceRoot);
+    if (kept !== undefined && before !== null && kept.files === before.state) return kept.answer;
+    this.#kept.delete(workspaceRoot);
+    const { answer, from } = await askJj(this.#ctx, workspaceRoot);
+    if (before !== null && from !== null && this.#comesFrom(from, before, workspaceRoot)) {
+      if (this.#kept.size >= MAX_KEPT) this.#kept.clear();
+      this.#kept.set(workspaceRoot, { files: before.state, answer });
+    }
+    return answer;
+  }
+
+  /** jj read nothing but these files, and read them as they were before and are now. */
+  #comesFrom(from: ReadonlySet<string>, before: ConfigFiles, workspaceRoot: string): boolean {
+    const known = [...from].every((path) => before.paths.has(resolved(path)));
+    return known && readConfigFiles(this.#ctx, workspaceRoot)?.state === before.state;
+  }
+}
+
+function resolved(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}
+
+/** jj's own answer, and the files that any setting comes from; null when jj failed, which may be otherwise next time. */
+async function askJj(
   ctx: JjContext,
   workspaceRoot: string,
-): Promise<SnapshotSettings | { unproved: string }> {
+): Promise<{ answer: Answer; from: Set<string> | null }> {
   const result = await run({
     argv: [
       "jj",
@@ -44,21 +92,29 @@ export async function snapshotSettings(
       "config",
       "list",
       "--include-defaults",
+      "--include-overridden",
       "-T",
-      'name ++ "\\t" ++ json(value) ++ "\\n"',
+      'name ++ "\\t" ++ json(overridden) ++ "\\t" ++ json(if(path, path, "")) ++ "\\t" ++ json(value) ++ "\\n"',
     ],
     cwd: workspaceRoot,
     env: ctx.env,
     timeoutMs: ctx.limits.readTimeoutMs,
   });
-  if (result.code !== 0) return { unproved: jjError("read its settings", result).message };
+  if (result.code !== 0)
+    return { answer: { unproved: jjError("read its settings", result).message }, from: null };
+  const from = new Set<string>();
   const settings = new Map<string, unknown>();
   for (const line of result.stdout.toString("utf8").split("\n")) {
-    const tab = line.indexOf("\t");
-    const name = line.slice(0, tab);
-    if (name in PROVED || name === MAX_NEW_FILE)
-      settings.set(name, JSON.parse(line.slice(tab + 1)));
+    const [name = "", overridden, path, ...value] = line.split("\t");
+    if (path === undefined) continue;
+    if (path !== '""') from.add(JSON.parse(path) as string);
+    if (overridden === "false" && (name in PROVED || name === MAX_NEW_FILE))
+      settings.set(name, JSON.parse(value.join("\t")));
   }
+  return { answer: judge(settings), from };
+}
+
+function judge(settings: ReadonlyMap<string, unknown>): Answer {
   for (const [name, proved] of Object.entries(PROVED)) {
     const value = settings.get(name);
     if (!proved.includes(String(value))) {

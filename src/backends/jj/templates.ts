@@ -3,7 +3,15 @@
  * empty, divergent or immutable, so objects are built field by field.
  */
 import { fail } from "../../core/errors.ts";
-import type { BookmarkView, CommitView, JjOperation, WorkspaceView } from "../../ports/jj.ts";
+import type { CommitId } from "../../core/ids.ts";
+import type {
+  BookmarkView,
+  CommitRelations,
+  CommitView,
+  JjOperation,
+  WorkspaceHead,
+  WorkspaceView,
+} from "../../ports/jj.ts";
 
 function object(fields: Record<string, string>): string {
   const parts = Object.entries(fields).map(([name, value]) => `"\\"${name}\\":" ++ json(${value})`);
@@ -36,6 +44,20 @@ export const COMMIT_TEMPLATE = object({
   hidden: "hidden",
 });
 
+/** Of a commit what no operation changes. */
+export const IDENTITY_TEMPLATE = object({
+  commitId: "commit_id",
+  changeId: "change_id",
+  parents: "parents.map(|p| p.commit_id())",
+});
+
+/** A commit, and the positions in `of` of the commits it is an ancestor of, or equal to. */
+export function relationsTemplate(of: readonly CommitId[]): string {
+  const behind = of.map((id, at) => `if(self.contained_in("::present(${id})"), "${at},")`);
+  const list = behind.length === 0 ? '""' : behind.join(" ++ ");
+  return `${COMMIT_TEMPLATE} ++ "[" ++ ${list} ++ "]\\n"`;
+}
+
 export const OPERATION_TEMPLATE = 'json(self) ++ "\\n"';
 export const BOOKMARK_TEMPLATE = 'json(self) ++ "\\n"';
 export const DIFF_TEMPLATE = object({ status: "status_char", path: "path" });
@@ -47,6 +69,21 @@ export function parseWorkspaces(text: string): WorkspaceView[] {
 
 export function parseCommits(text: string): CommitView[] {
   return jsonLines(text) as CommitView[];
+}
+
+export function parseIdentities(text: string): Omit<WorkspaceHead, "workspace">[] {
+  return jsonLines(text) as Omit<WorkspaceHead, "workspace">[];
+}
+
+/** Two lines per commit: the commit, then `[0,2,]`. */
+export function parseRelations(text: string, of: readonly CommitId[]): CommitRelations[] {
+  const rows = jsonLines(text.replaceAll(",]\n", "]\n"));
+  const found: CommitRelations[] = [];
+  for (let at = 0; at + 1 < rows.length; at += 2) {
+    const behind = (rows[at + 1] as number[]).map((position) => of[position]!);
+    found.push({ ...(rows[at] as CommitView), behind });
+  }
+  return found;
 }
 
 export function parseOperations(text: string): JjOperation[] {

@@ -1,8 +1,12 @@
-/** Commits and trees from the git store, read with git; all immutable, so commits are kept. */
+/**
+ * Commits and trees from the git store. They are named by their content and never change, so they are kept. What jj has
+ * just written lies there as loose files, which are read here; for everything else git is asked.
+ */
 import type { CommitId } from "../../core/ids.ts";
 import { ROOT_COMMIT } from "../../core/revset.ts";
 import { gitOutput } from "./cli.ts";
 import type { JjContext } from "./context.ts";
+import { looseObject, parseTree, type TreeRow } from "./loose-objects.ts";
 
 /** What the probe needs of a commit. */
 export interface StoredCommit {
@@ -23,12 +27,19 @@ export interface TreeEntry {
 export type TreeListing = Map<string, TreeEntry>;
 
 const MAX_KEPT = 2_000;
+/** Rows of trees that are kept, over all of them; some 5 MB. A larger tree is kept alone. */
+const MAX_KEPT_ROWS = 30_000;
+/** More loose trees than this are faster read by one git process. */
+const MAX_LOOSE_TREES = 100;
 const EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 export class GitTrees {
   readonly #ctx: JjContext;
   readonly #gitDir: string;
   readonly #commits = new Map<CommitId, StoredCommit>();
+  /** Tree id → its own rows, subtrees as rows. */
+  readonly #trees = new Map<string, readonly TreeRow[]>();
+  #rows = 0;
 
   constructor(ctx: JjContext, gitDir: string) {
     this.#ctx = ctx;
@@ -37,9 +48,9 @@ export class GitTrees {
 
   /** Throws when the store does not have one of them. */
   async commits(ids: readonly CommitId[]): Promise<StoredCommit[]> {
-    const missing = [...new Set(ids)].filter((id) => id !== ROOT_COMMIT && !this.#commits.has(id));
+    if (this.#commits.size > MAX_KEPT) this.#commits.clear();
+    const missing = [...new Set(ids)].filter((id) => id !== ROOT_COMMIT && !this.#isAtHand(id));
     if (missing.length > 0) {
-      if (this.#commits.size > MAX_KEPT) this.#commits.clear();
       const input = missing.map((id) => `${id}\n`).join("");
       const output = await gitOutput(this.#ctx, this.#gitDir, ["cat-file", "--batch"], { input });
       for (const [id, body] of batchObjects(output)) this.#commits.set(id, parseCommit(body));
@@ -53,17 +64,82 @@ export class GitTrees {
     });
   }
 
+  #isAtHand(id: CommitId): boolean {
+    if (this.#commits.has(id)) return true;
+    const body = looseObject(this.#gitDir, id, "commit");
+    if (body !== null) this.#commits.set(id, parseCommit(body.toString("utf8")));
+    return body !== null;
+  }
+
   async listing(tree: string): Promise<TreeListing> {
     const listing: TreeListing = new Map();
-    const args = ["ls-tree", "-r", "-z", "--full-tree", tree];
+    if (this.#collect(tree, "", listing, { left: MAX_LOOSE_TREES })) return listing;
+    listing.clear();
+    await this.#readTree(tree);
+    if (!this.#collect(tree, "", listing, { left: 0 }))
+      throw new Error(`tree ${tree} is not in the git store`);
+    return listing;
+  }
+
+  /** Adds what is below a tree; false when a part of it is not at hand. */
+  #collect(tree: string, prefix: string, into: TreeListing, loose: { left: number }): boolean {
+    const rows = this.#trees.get(tree) ?? this.#readLoose(tree, loose);
+    return (
+      rows !== null &&
+      rows.every(({ name, mode, id }) => {
+        if (mode === "040000") return this.#collect(id, `${prefix}${name}/`, into, loose);
+        into.set(prefix + name, { mode, id });
+        return true;
+      })
+    );
+  }
+
+  #readLoose(tree: string, loose: { left: number }): readonly TreeRow[] | null {
+    if (tree === EMPTY_TREE) return [];
+    if (loose.left === 0) return null;
+    loose.left -= 1;
+    const body = looseObject(this.#gitDir, tree, "tree");
+    if (body === null) return null;
+    const rows = parseTree(body);
+    this.#makeRoom(rows.length);
+    this.#keep(tree, rows);
+    return rows;
+  }
+
+  /** By git, with all its subtrees. */
+  async #readTree(tree: string): Promise<void> {
+    const args = ["ls-tree", "-r", "-t", "-z", "--full-tree", tree];
     const output = await gitOutput(this.#ctx, this.#gitDir, args);
+    const found = new Map<string, { id: string; rows: TreeRow[] }>([["", { id: tree, rows: [] }]]);
     for (const line of output.toString("utf8").split("\0")) {
       if (line === "") continue;
       const tab = line.indexOf("\t");
       const [mode = "", , id = ""] = line.slice(0, tab).split(" ");
-      listing.set(line.slice(tab + 1), { mode, id });
+      const path = line.slice(tab + 1);
+      const slash = path.lastIndexOf("/");
+      found.get(path.slice(0, Math.max(slash, 0)))!.rows.push({
+        name: path.slice(slash + 1),
+        mode,
+        id,
+      });
+      // A tree's line comes before those of what is in it.
+      if (mode === "040000") found.set(path, { id, rows: [] });
     }
-    return listing;
+    // Making room first: none of this one may be missing when it is put together.
+    this.#makeRoom([...found.values()].reduce((sum, { rows }) => sum + rows.length, 0));
+    for (const { id, rows } of found.values()) this.#keep(id, rows);
+  }
+
+  #makeRoom(rows: number): void {
+    if (this.#rows + rows <= MAX_KEPT_ROWS) return;
+    this.#trees.clear();
+    this.#rows = 0;
+  }
+
+  #keep(tree: string, rows: readonly TreeRow[]): void {
+    if (this.#trees.has(tree)) return;
+    this.#trees.set(tree, rows);
+    this.#rows += rows.length;
   }
 }
 

@@ -4,9 +4,10 @@
  * and paths a coming update would collide with. Reads only.
  */
 import { isUtf8 } from "node:buffer";
-import { existsSync, lstatSync, readdirSync, type BigIntStats } from "node:fs";
+import { existsSync, lstatSync, readdirSync, type BigIntStats, type Dirent } from "node:fs";
 import { dirname, join } from "node:path";
 import type { OpId } from "../../core/ids.ts";
+import type { RunResult } from "../exec.ts";
 import { git, readBytes } from "./cli.ts";
 import type { JjContext } from "./context.ts";
 import { contentHash } from "./content.ts";
@@ -110,6 +111,17 @@ async function compare(
   return entry !== undefined && entry.mode === mode && entry.id === blob ? null : changed;
 }
 
+/** Every file git does not ignore, NUL-terminated; a nested repository is its folder, with a slash. */
+export function listOthers(ctx: JjContext, gitDir: string, root: string): Promise<RunResult> {
+  const settings = ["-c", "core.untrackedCache=false", "-c", "core.fsmonitor=false"];
+  const list = ["ls-files", "--others", "--exclude-standard", "-x", "/.jj", "-z"];
+  return git(ctx, gitDir, [`--work-tree=${root}`, ...settings, ...list], {
+    cwd: root,
+    // With an index that does not exist every file that is not ignored is an "other" one.
+    env: { GIT_INDEX_FILE: join(gitDir, "kiki-no-such-index") },
+  });
+}
+
 /** New files jj would record: not tracked, not ignored, not in a nested repository, not too big, named in UTF-8. */
 export async function newFiles(
   ctx: JjContext,
@@ -117,25 +129,8 @@ export async function newFiles(
   tracked: ReadonlySet<string>,
   maxNewFileBytes: () => Promise<number>,
 ): Promise<Difference[]> {
-  const result = await git(
-    ctx,
-    copy.gitDir,
-    [
-      `--work-tree=${copy.root}`,
-      "-c",
-      "core.untrackedCache=false",
-      "-c",
-      "core.fsmonitor=false",
-      "ls-files",
-      "--others",
-      "--exclude-standard",
-      "-x",
-      "/.jj",
-      "-z",
-    ],
-    // With an index that does not exist every file that is not ignored is an "other" one.
-    { cwd: copy.root, env: { GIT_INDEX_FILE: join(copy.gitDir, "kiki-no-such-index") } },
-  );
+  if (await holdsTrackedOnly(ctx, copy.root, tracked)) return [];
+  const result = await listOthers(ctx, copy.gitDir, copy.root);
   if (result.code !== 0 || result.stderr !== "") {
     throw new Unproved("unreadable", `git cannot list the files: ${result.stderr.split("\n")[0]}`);
   }
@@ -155,6 +150,36 @@ export async function newFiles(
     await breathe();
   }
   return found;
+}
+
+/**
+ * Whether every file below the workspace is a tracked one: then no ignore rule matters, and git need not be asked. Folder
+ * by folder from the top, so that what is ignored there (`node_modules`) ends it at once.
+ */
+async function holdsTrackedOnly(
+  ctx: JjContext,
+  root: string,
+  tracked: ReadonlySet<string>,
+): Promise<boolean> {
+  const breathe = slices(ctx);
+  const folders = [""];
+  for (const folder of folders) {
+    let entries: Dirent[];
+    try {
+      entries = readdirSync(join(root, folder), { withFileTypes: true });
+    } catch {
+      return false; // git says what is wrong with it
+    }
+    for (const entry of entries) {
+      // The workspace's own; anywhere else they are a repository in it.
+      if (folder === "" && (entry.name === ".jj" || entry.name === ".git")) continue;
+      const path = folder === "" ? entry.name : `${folder}/${entry.name}`;
+      if (entry.isDirectory()) folders.push(path);
+      else if (!tracked.has(path)) return false;
+    }
+    await breathe();
+  }
+  return true;
 }
 
 /**
@@ -263,7 +288,7 @@ function typeOf(stat: {
   return (Number(stat.mode) & 0o111) === 0 ? FILE_NORMAL : FILE_EXECUTABLE;
 }
 
-function* splitAtZero(bytes: Buffer): Generator<Buffer> {
+export function* splitAtZero(bytes: Buffer): Generator<Buffer> {
   for (let at = 0; at < bytes.length;) {
     const end = bytes.indexOf(0, at);
     const stop = end < 0 ? bytes.length : end;

@@ -129,7 +129,7 @@ export const CONFIG_KEYS = {
     "turn-end",
     "hot",
     "When kiki records an agent's edits so that its followers see them.",
-    { layers: NOT_PER_THREAD, planned: true },
+    { layers: NOT_PER_THREAD },
   ),
   "cascade.drain_s": key(
     whole(0, 300, "seconds"),
@@ -150,7 +150,7 @@ export const CONFIG_KEYS = {
     3,
     "hot",
     "How often a delivery by restart is tried before a person is asked.",
-    { layers: NOT_PER_THREAD, planned: true },
+    { layers: NOT_PER_THREAD },
   ),
   "notifications.os_provider": key(
     oneOf("auto", "notify-send", "osascript", "tmux", "off"),

@@ -3,6 +3,7 @@
  * that are sagas of their own (destroy, close without session, finishing a close or a destroy) are not repeated here.
  */
 import type { SagaLifecycle } from "../saga.ts";
+import { STAYS } from "./detach.ts";
 import { GATE, LAUNCH, NEXT_CONFIG, READY, SESSION } from "./agent.ts";
 import { EFFECT_ATTEMPTS, type PlanTemplate, type StepTemplate } from "./template.ts";
 
@@ -73,6 +74,15 @@ const PROJECTION: SagaLifecycle = {
   from: ["ProjectionDiverged"],
   during: "prior",
   completed: "recorded",
+  unwound: "prior",
+  stuck: "prior",
+};
+
+/** Troubles of an edge: the thread itself stays what it is. */
+const ACTIVE: SagaLifecycle = {
+  from: ["Active"],
+  during: "prior",
+  completed: "prior",
   unwound: "prior",
   stuck: "prior",
 };
@@ -175,6 +185,32 @@ export const REPAIRS = {
       stuck: "prior",
     },
   ),
+  retryDelivery: repair(
+    "delivery exhausted: retry",
+    [
+      {
+        name: "epoch",
+        identity: "the intent, and the epoch that is exhausted",
+        observation: "the intent is in the next epoch, not exhausted, and counts from zero",
+        compensation: null,
+        attempts: EFFECT_ATTEMPTS,
+      },
+    ],
+    STAYS,
+  ),
+  discardDelivery: repair(
+    "delivery exhausted: discard",
+    [
+      {
+        name: "discard",
+        identity: "the intent, its epoch, and the approval of exactly this",
+        observation: "the intent is acknowledged, discarded on that approval",
+        compensation: null,
+        attempts: EFFECT_ATTEMPTS,
+      },
+    ],
+    STAYS,
+  ),
   resumeClose: repair(
     "CloseFailed: resume the agent",
     [
@@ -193,6 +229,32 @@ export const REPAIRS = {
       unwound: "prior",
       stuck: "prior",
     },
+  ),
+  recoverEdits: repair(
+    "RecoveryRequired: carry out what was chosen",
+    [
+      {
+        name: "recover",
+        identity: "the intent, its bundle, and the copy or the way that was chosen",
+        observation: "the intent has left RecoveryRequired, or says once more why it has not",
+        compensation: null, // nothing is dropped: files are in the bundle, copies under refs/kiki
+        attempts: EFFECT_ATTEMPTS,
+      },
+    ],
+    ACTIVE,
+  ),
+  giveUpTransition: repair(
+    "TopologyDiverged: give the transition up",
+    [
+      {
+        name: "transition",
+        identity: "the intent, the anchor the edge is to have, and the approval",
+        observation: "the intent is acknowledged with that approval",
+        compensation: null, // one transaction
+        attempts: EFFECT_ATTEMPTS,
+      },
+    ],
+    ACTIVE,
   ),
   recoverOperation: repair(
     "DestroyFailed: jj operation recovery",

@@ -26,17 +26,12 @@ const FIRST_CALL = "give the agent something to do: its next tool call brings it
 function blockedStep(thread: StatusThread): string | null {
   const { summary, workspaceName, intents, attention, issues } = thread;
   const anew = `kk new --no-follow --base ${shellWord(`${workspaceName}@`)} ${PROMPT}`;
-  if (intents.some((intent) => intent.state === "RecoveryRequired")) {
-    return `kk cannot repair this yet; to go on from its last recorded commit: ${anew}`;
+  const repair = `kk repair ${threadWord(summary.name)}`;
+  const stands = intents.some((intent) => intent.state === "RecoveryRequired");
+  if (!stands && intents.some((intent) => intent.state === "TopologyDiverged")) {
+    return `the agent may work on, on its old base; ${repair} shows the ways to the new one`;
   }
-  const diverged = intents.find((intent) => intent.state === "TopologyDiverged");
-  if (diverged !== undefined) {
-    const parent = shellWord(diverged.parentName);
-    return `the agent may work on, on its old base; for the new one: kk new --follows ${parent} ${PROMPT}`;
-  }
-  if (summary.cascade === "conflicted") {
-    return `kk cannot restart an agent yet; to go on in a new thread: ${anew}`;
-  }
+  if (summary.cascade === "conflicted") return repair;
   if (issues.some((item) => item.issue === "WorkspaceDirectoryMissing")) {
     return `put the folder back, or go on in a new thread: ${anew}`;
   }

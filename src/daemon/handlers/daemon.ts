@@ -94,6 +94,7 @@ function repoLines(daemon: Daemon): DoctorLine[] {
     const state = daemon.repos.get(row.repoId)?.cascade.watching();
     const how = state?.events === true ? "watched by events" : "polled";
     const reason = state?.reason == null ? "" : ` (${state.reason})`;
+    // Polling is slower and complete all the same: nothing has to be mended for kiki to work.
     return { name, ok: true, detail: `${how}${reason}`, fix: null };
   });
 }

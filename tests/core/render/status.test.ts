@@ -173,13 +173,18 @@ describe("status", () => {
       }
     });
 
-    test("what this version cannot mend → how to go on without losing anything", () => {
+    test("what a person can repair → kk repair", () => {
       const stopped = [{ ...move, state: "RecoveryRequired", reason: "StaleDirty" } as const];
-      expect(next({ intents: stopped }, { cascade: "conflicted" })).toEndWith(anew);
+      expect(next({ intents: stopped }, { cascade: "conflicted" })).toBe("kk repair tests");
       const diverged = [{ ...move, state: "TopologyDiverged", reason: "backward" } as const];
-      expect(next({ intents: diverged }, { cascade: "conflicted" })).toEndWith(
-        'kk new --follows parser -m "<what to do>"',
+      expect(next({ intents: diverged }, { cascade: "conflicted" })).toBe(
+        "the agent may work on, on its old base; kk repair tests shows the ways to the new one",
       );
+      const both = [...diverged, ...stopped];
+      expect(next({ intents: both }, { cascade: "conflicted" })).toBe("kk repair tests");
+    });
+
+    test("what this version cannot mend → how to go on without losing anything", () => {
       const crashed = [{ kind: "agent-crashed", message: "signal 9" }];
       expect(next({ attention: crashed }, { agent: "blocked" })).toEndWith(anew);
       expect(next({}, { agent: null })).toEndWith(anew);

@@ -143,7 +143,7 @@ export class JjDisk {
   }
 
   /** Not tracked, not ignored, not in a nested repository, not too big. */
-  *newFiles(root: string, tracked: ReadonlySet<string>): Generator<string> {
+  *newFiles(root: string, tracked: ReadonlySet<string>, bounded = true): Generator<string> {
     const all = this.files.below(root).map((path) => path.slice(root.length + 1));
     const others = all.filter(
       (path) => !tracked.has(path) && !path.startsWith(".jj/") && !/^\.git(\/|$)/.test(path),
@@ -153,7 +153,7 @@ export class JjDisk {
     for (const path of others) {
       if (isIgnored(path, ignores) || this.#isNested(root, path)) continue;
       const size = Buffer.byteLength(this.files.entryNow(`${root}/${path}`)!.text);
-      if (size <= MAX_NEW_FILE_BYTES) yield path;
+      if (!bounded || size <= MAX_NEW_FILE_BYTES) yield path;
     }
   }
 

@@ -3,8 +3,10 @@ import { fail } from "../../../src/core/errors.ts";
 import { isOpId, type CommitId, type OpId } from "../../../src/core/ids.ts";
 import type {
   BookmarkView,
+  CommitRelations,
   CommitView,
   JjOperation,
+  WorkspaceHead,
   WorkspaceView,
 } from "../../../src/ports/jj.ts";
 import { shownOperation, type JjEngine } from "./engine.ts";
@@ -78,6 +80,36 @@ export function workspaces(engine: JjEngine, op: Operation): WorkspaceView[] {
       const { hidden: _hidden, ...view } = commitView(engine, op, id);
       return { workspace, root: engine.roots.get(workspace) ?? null, ...view };
     });
+}
+
+export function workspaceHeads(engine: JjEngine, ops: readonly OpId[]): Map<OpId, WorkspaceHead[]> {
+  const heads = (op: OpId): WorkspaceHead[] =>
+    workspaces(engine, operationAt(engine, op)).map((w) => ({
+      workspace: w.workspace,
+      changeId: w.changeId,
+      commitId: w.commitId,
+      parents: w.parents,
+    }));
+  return new Map(ops.map((op) => [op, heads(op)]));
+}
+
+/** Newest first, like every list of commits. */
+export function relations(
+  engine: JjEngine,
+  op: Operation,
+  ids: readonly CommitId[],
+  of: readonly CommitId[],
+): CommitRelations[] {
+  const { store } = engine;
+  const known = (list: readonly CommitId[]): CommitId[] =>
+    [...new Set(list)].filter((id) => store.knows(op, id));
+  const against = known(of);
+  const wanted = known(ids);
+  if (wanted.length === 0) return [];
+  return commits(engine, op, wanted.map((id) => `present(${id})`).join("|")).map((commit) => ({
+    ...commit,
+    behind: against.filter((id) => store.isAncestor(commit.commitId, id)),
+  }));
 }
 
 export function commits(engine: JjEngine, op: Operation, revset: string): CommitView[] {

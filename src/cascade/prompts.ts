@@ -1,0 +1,52 @@
+/** What a prompt of an agent says about a delivery: the echo of a startup, or words that a restart must not lose. */
+import { startupMark } from "../core/delivery.ts";
+import type { HarnessEvent } from "../ports/harness.ts";
+import { countPrompt, startedFor } from "../store/deliveries.ts";
+import { noteActivity } from "../store/edges.ts";
+import { appendEvent } from "../store/events.ts";
+import { unresolvedIntents } from "../store/intents.ts";
+import { sessionById } from "../store/sessions.ts";
+import type { CascadeDeps, HookCaller } from "./deps.ts";
+import { changeIntents } from "./moves.ts";
+import { keepTyped } from "./typed.ts";
+
+type UserPrompt = Extract<HarnessEvent, { type: "UserPrompt" }>;
+
+/**
+ * Prompts are numbered. Those of an incarnation that was started in order to be told are recorded by their ids too, and
+ * the one that shows its startup id is the echo. While an intent is owed to an agent, a person's words are kept.
+ */
+export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserPrompt): void {
+  const { db, clock } = deps;
+  const { threadId, incarnation } = caller;
+  const now = clock.now();
+  const started = startedFor(db, threadId, incarnation);
+  const echoes =
+    started?.restart != null && event.prompt.includes(startupMark(started.restart.deliveryId));
+  changeIntents(deps, (changes) => {
+    const number = countPrompt(db, incarnation);
+    if (started !== null) {
+      const data = { incarnation, number, promptId: event.promptId };
+      appendEvent(db, { threadId, kind: "startup-prompt", data, now });
+    }
+    if (echoes && sessionById(db, incarnation)?.echoPrompt === null)
+      changes.startupEchoed(incarnation, { prompt: number, now });
+    noteActivity(db, incarnation, {
+      status: "Running",
+      turnCompleted: false,
+      event: "UserPromptSubmit",
+      now,
+    });
+  });
+  if (!echoes && isTyped(event.prompt) && isOwed(deps, threadId))
+    keepTyped(deps, threadId, event.prompt);
+}
+
+function isOwed({ db }: CascadeDeps, threadId: string): boolean {
+  return unresolvedIntents(db, threadId).some((i) => i.barrier !== null || i.restart !== null);
+}
+
+/** What the harness itself submits at the end of a background task is nobody's words. */
+function isTyped(prompt: string): boolean {
+  return prompt.trim() !== "" && !prompt.startsWith("<task-notification>");
+}

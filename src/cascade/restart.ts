@@ -1,0 +1,389 @@
+/**
+ * `RestartStartup` (cascade chapter, "Delivery"): where a boundary cannot be proved, the agent is stopped and ended, the
+ * files are brought up to date if they were not, and another incarnation is started whose first input is the saved
+ * payload. Every step looks first and is durable before the next, so that a restart of the daemon runs the same again.
+ */
+import { deliver, restartDecision, startupMark } from "../core/delivery.ts";
+import { errorLine } from "../core/errors.ts";
+import type { IncarnationId, IntentId, OpId, ThreadId } from "../core/ids.ts";
+import { isPrepared } from "../core/intent.ts";
+import { startupPrompt } from "../core/payload.ts";
+import { acknowledgeAttention } from "../store/attention.ts";
+import { deliveryOf, givenUpBehind, startedFor } from "../store/deliveries.ts";
+import { watchedThreads } from "../store/edges.ts";
+import { intentById, type IntentRow } from "../store/intents.ts";
+import { liveSession, retireForGood, sessionById, type SessionRow } from "../store/sessions.ts";
+import type { Boundary, Settling } from "./boundary.ts";
+import { ensureMarker, genericDecision, refreshMarker } from "./deliver.ts";
+import type { CascadeDeps, HookCaller, Startup } from "./deps.ts";
+import type { Inbox } from "./inbox.ts";
+import { agentEffect, alongside, changeIntents } from "./moves.ts";
+import { isUnderWay, reconcile } from "./reconcile.ts";
+import { restartNeed, type RestartNeed } from "./restart-need.ts";
+import { HOLD_TEXT } from "./texts.ts";
+import { forgetTyped, typedMeanwhile } from "./typed.ts";
+import type { Views } from "./views.ts";
+
+/** Something outside kiki is in the way (two operation heads, no pane): looked at again after this long. */
+const LATER_MS = 20_000;
+const RECHECK_MS = 50;
+
+export interface RestartDeps {
+  deps: CascadeDeps;
+  views: Views;
+  inbox: Inbox;
+  boundary(incarnation: IncarnationId): Boundary;
+  refresh(): Promise<OpId[]>;
+}
+
+export class Restarts {
+  readonly #d: RestartDeps;
+  readonly #stopping = new AbortController();
+  readonly #running = new Set<Promise<void>>();
+  /** Threads whose restart waits for something outside. */
+  readonly #later = new Set<ThreadId>();
+
+  constructor(d: RestartDeps) {
+    this.#d = d;
+  }
+
+  /**
+   * Looks whether the thread's agent has to be restarted, and does it in the background; one at a time for each thread.
+   * `demanded`: the incarnation whose boundary was just found unprovable.
+   */
+  consider(threadId: ThreadId, demanded: IncarnationId | null = null): void {
+    this.#background(threadId, () => this.#run(threadId, demanded));
+  }
+
+  /** The main agent's turn is over. One that was started with a payload and never showed it is started anew. */
+  turnEnded({ threadId, incarnation }: HookCaller): void {
+    const { db } = this.#d.deps;
+    if (startedFor(db, threadId, incarnation) === null) return;
+    if (sessionById(db, incarnation)?.echoPrompt === null) this.consider(threadId, incarnation);
+  }
+
+  #background(threadId: ThreadId, run: () => Promise<void>): void {
+    if (this.#stopping.signal.aborted) return;
+    const { deps } = this.#d;
+    const work = deps.queues.run(`restart:${threadId}`, run).catch((error: unknown) => {
+      deps.log.error(`restarting the agent of ${threadId} failed`, error);
+      try {
+        this.#trouble(threadId, errorLine(error));
+      } catch (again) {
+        // A disk that is full stops both; what is durable is taken up by the next boot.
+        deps.log.error("and that could not be recorded", again);
+      }
+    });
+    this.#running.add(work);
+    void work.finally(() => this.#running.delete(work));
+  }
+
+  /** Boot: whom no intent needs stopped goes on first; then every thread is looked at. */
+  async boot(): Promise<void> {
+    const { db, agents } = this.#d.deps;
+    await agents.releaseAllBut((intentId) => {
+      const intent = intentById(db, intentId);
+      if (intent === null) return false;
+      const { state, exhausted } = intent;
+      return state === "Reconciling" || state === "RecoveryRequired" || exhausted;
+    });
+    for (const { threadId, lifecycle } of watchedThreads(db)) {
+      const givenUp = lifecycle === "Active" ? givenUpBehind(db, threadId) : null;
+      if (restartNeed(db, threadId, null) !== null) this.consider(threadId);
+      else if (givenUp !== null) this.#goOnWithout(threadId, givenUp);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all(this.#running);
+  }
+
+  /** In the transaction that makes an incarnation ready. Call what it returns once that has committed. */
+  ready(threadId: ThreadId, incarnation: IncarnationId): () => void {
+    const { deps } = this.#d;
+    const intent = startedFor(deps.db, threadId, incarnation);
+    if (intent === null || !isPrepared(intent.state)) return () => undefined;
+    return alongside(deps, (changes) =>
+      changes.startupDelivered(intent.intentId, incarnation, deps.clock.now()),
+    );
+  }
+
+  /** In the transaction that retires an incarnation: a failed attempt, and with the last one the exhaustion. */
+  ended(threadId: ThreadId, incarnation: IncarnationId): () => void {
+    const { deps } = this.#d;
+    const intent = startedFor(deps.db, threadId, incarnation);
+    if (intent === null || !isPrepared(intent.state) || intent.exhausted) return () => undefined;
+    const delivery = deliveryOf(deps.db, intent.intentId);
+    // Its own row is retired already in this transaction; the machine is asked about the moment before.
+    const attempts = delivery.attempts.map((a) =>
+      a.incarnation === incarnation ? { ...a, retired: false } : a,
+    );
+    const after = deliver(
+      { ...delivery, attempts },
+      { type: "attempt-failed", incarnation },
+      deps.settings.attempts,
+    );
+    if (!after.exhausted) return () => undefined;
+    this.#surface(intent);
+    return alongside(deps, (changes) => changes.exhausted(intent.intentId, deps.clock.now()));
+  }
+
+  /** In a transaction. One fresh cycle of attempts, which begins once it has committed. */
+  retry(intentId: IntentId, epoch: number): () => void {
+    const { deps } = this.#d;
+    const { threadId } = intentById(deps.db, intentId)!;
+    // The machine's own word that this is one of the two writes an exhausted delivery takes.
+    deliver(deliveryOf(deps.db, intentId), { type: "retry-delivery" }, deps.settings.attempts);
+    const committed = alongside(deps, (changes) => changes.retried(intentId, epoch));
+    this.#answered(threadId, intentId);
+    return () => {
+      committed();
+      this.consider(threadId);
+    };
+  }
+
+  /** In a transaction. Given up without proof; the agent is started again as if nothing had been owed to it. */
+  discard(intentId: IntentId, approvalId: string): () => void {
+    const { deps } = this.#d;
+    const { threadId } = intentById(deps.db, intentId)!;
+    const now = deps.clock.now();
+    const given = { type: "discard-delivery", approval: approvalId } as const;
+    deliver(deliveryOf(deps.db, intentId), given, deps.settings.attempts);
+    const committed = alongside(deps, (changes) =>
+      changes.discarded(intentId, { approvalId, now }),
+    );
+    this.#answered(threadId, intentId);
+    return () => {
+      committed();
+      forgetTyped(deps, threadId);
+      this.#goOnWithout(threadId, intentId);
+    };
+  }
+
+  /** Its delivery was given up, and kiki had ended the agent: it is started again, by the next daemon if need be. */
+  #goOnWithout(threadId: ThreadId, intentId: IntentId): void {
+    this.#background(threadId, async () => {
+      if (liveSession(this.#d.deps.db, threadId) === null)
+        await this.#startPlainly(threadId, intentId);
+    });
+  }
+
+  async #run(threadId: ThreadId, demanded: IncarnationId | null): Promise<void> {
+    const { db, agents } = this.#d.deps;
+    while (!this.#stopping.signal.aborted) {
+      const need = restartNeed(db, threadId, demanded);
+      if (need === null) return;
+      if (need.act === "surface") return this.#surface(need.intent);
+      if (need.act === "await") {
+        if ((await agents.settled(need.live.incarnation)) !== "ended") return;
+      } else if (!(await this.#restart(threadId, need))) return;
+    }
+  }
+
+  /** One round. True: look again. */
+  async #restart(
+    threadId: ThreadId,
+    need: Extract<RestartNeed, { act: "restart" }>,
+  ): Promise<boolean> {
+    const { live } = need;
+    // One that a boot took up for an agent that is gone.
+    await this.#settlementOver(need.intent.barrier?.incarnation ?? null);
+    const caller = live === null ? null : { threadId, incarnation: live.incarnation };
+    const closed = caller === null ? null : await this.#closeAdmission(caller, need.intent);
+    try {
+      // What its last events say comes first, and a settlement that was under way may have changed everything.
+      if (caller !== null) await this.#d.inbox.drain(caller);
+      const now = restartNeed(this.#d.deps.db, threadId, live?.incarnation ?? null);
+      if (now?.act !== "restart" || now.intent.intentId !== need.intent.intentId) {
+        refreshMarker(this.#d.deps, threadId);
+        return now !== null && now.act !== "restart";
+      }
+      return await this.#carryOut(threadId, now.intent, now.live);
+    } finally {
+      if (caller !== null && closed !== null) this.#openAdmission(caller, closed);
+    }
+  }
+
+  async #carryOut(
+    threadId: ThreadId,
+    intent: IntentRow,
+    live: SessionRow | null,
+  ): Promise<boolean> {
+    const { deps } = this.#d;
+    const { agents, db } = deps;
+    const { intentId } = intent;
+    ensureMarker(deps, threadId, intentId);
+    const moving = await this.#stopAgent(threadId, intentId);
+    if (moving !== null) return this.#tryLater(threadId, intent, moving);
+    if (intent.state === "Detected" && !this.#quiesce(intentId)) {
+      // Its transition was covered or taken back meanwhile.
+      await agents.release(intentId);
+      refreshMarker(deps, threadId);
+      return true;
+    }
+    if (live !== null) {
+      const left = await agentEffect(deps, "harness-ended", () => agents.end(live.incarnation));
+      if (left !== null) return this.#tryLater(threadId, intent, left);
+      // Its stopped children were in groups that are orphaned now, and such a group is continued by the kernel.
+      const again = await this.#stopAgent(threadId, intentId);
+      if (again !== null) return this.#tryLater(threadId, intent, again);
+    }
+    if (isUnderWay(intentById(db, intentId))) {
+      const refresh = (): Promise<OpId[]> => this.#d.refresh();
+      const outcome = await reconcile(deps, this.#d.views, intentId, refresh, { paused: true });
+      if (outcome.outcome === "recovery-required") return false;
+      if (outcome.outcome === "not-now") return this.#tryLater(threadId, intent, outcome.reason);
+      if (outcome.outcome === "topology-diverged") return this.#startPlainly(threadId, intentId);
+    }
+    return this.#attempt(threadId, intentById(db, intentId)!);
+  }
+
+  #quiesce(intentId: IntentId): boolean {
+    const { deps } = this.#d;
+    return changeIntents(deps, (changes) => {
+      if (intentById(deps.db, intentId)?.state !== "Detected") return false;
+      changes.quiesced(intentId, deps.clock.now());
+      return true;
+    });
+  }
+
+  #stopAgent(threadId: ThreadId, intentId: string): Promise<string | null> {
+    const { deps } = this.#d;
+    return agentEffect(deps, "agent-stopped", () => deps.agents.stop(threadId, intentId));
+  }
+
+  /** The transaction of core/delivery's `restart`, made by whoever makes the incarnation. */
+  async #attempt(threadId: ThreadId, intent: IntentRow): Promise<boolean> {
+    const { deps } = this.#d;
+    const { intentId, payload, payloadSha256, epoch } = intent;
+    if (!isPrepared(intent.state) || payload === null || payloadSha256 === null) return true;
+    const limit = deps.settings.attempts;
+    const decided = restartDecision(deliveryOf(deps.db, intentId), limit);
+    if (decided.act === "exhaust") {
+      // The last attempt was ended by kiki itself: it fails, and with it the epoch, in one transaction.
+      changeIntents(deps, (changes) => {
+        const now = deps.clock.now();
+        const live = liveSession(deps.db, threadId);
+        if (live !== null) retireForGood(deps.db, live.incarnation, now);
+        changes.exhausted(intentId, now);
+      });
+      return true;
+    }
+    if (decided.act !== "attempt") return true;
+    const typed = typedMeanwhile(deps, threadId);
+    const startup: Startup = {
+      intentId,
+      epoch,
+      payloadSha256,
+      prompt: (deliveryId) => startupPrompt(payload, startupMark(deliveryId), typed),
+    };
+    try {
+      await deps.agents.replace(threadId, startup, (made) => {
+        this.#answered(threadId, `${intentId}:restart`);
+        return alongside(deps, (changes) => changes.restarting(intentId, made));
+      });
+    } catch (error) {
+      return this.#tryLater(threadId, intent, errorLine(error));
+    }
+    this.#later.delete(threadId);
+    await deps.agents.release(intentId);
+    return true;
+  }
+
+  /** Nothing is owed after all, but the agent was ended on the way. */
+  async #startPlainly(threadId: ThreadId, intentId: string): Promise<boolean> {
+    const { deps } = this.#d;
+    refreshMarker(deps, threadId);
+    await deps.agents.release(intentId);
+    try {
+      const incarnation = await deps.agents.replace(threadId, null, () => {
+        this.#answered(threadId, "restart");
+        return () => undefined;
+      });
+      await deps.agents.settled(incarnation);
+    } catch (error) {
+      this.#trouble(threadId, errorLine(error));
+    }
+    return false;
+  }
+
+  /** The agent stays paused, or goes on and is blocked again; a person hears why. */
+  #tryLater(threadId: ThreadId, intent: IntentRow, why: string): false {
+    const { deps } = this.#d;
+    const now = intentById(deps.db, intent.intentId);
+    // What was never begun is not held against hooks that find no daemon.
+    if (now?.state === "Detected") refreshMarker(deps, threadId);
+    deps.log.warn(`agent of ${threadId} not restarted: ${why}`);
+    deps.raiseAttention({
+      threadId,
+      kind: "cascade_conflict",
+      dedupKey: `${intent.intentId}:restart:${why.slice(0, 80)}`,
+      message: `the agent must be restarted to be told what changed, and cannot be now: ${why}`,
+      loud: true,
+    });
+    if (this.#later.has(threadId)) return false;
+    this.#later.add(threadId);
+    void deps.clock.sleep(LATER_MS, this.#stopping.signal).then(
+      () => {
+        this.#later.delete(threadId);
+        this.consider(threadId);
+      },
+      () => undefined,
+    );
+    return false;
+  }
+
+  /** Loud once for each epoch, whichever daemon finds it. */
+  #surface({ threadId, intentId, epoch }: IntentRow): void {
+    const { deps } = this.#d;
+    deps.log.warn(`delivery of intent ${intentId} is exhausted; nothing more is started`);
+    deps.raiseAttention({
+      threadId,
+      kind: "cascade_conflict",
+      dedupKey: `${intentId}:exhausted:${epoch}`,
+      message: `the agent could not be told what changed under it, after ${deps.settings.attempts} restarts; it stays paused — kk repair`,
+      loud: true,
+    });
+  }
+
+  /** In a transaction: what was said about it has been decided, or is over. */
+  #answered(threadId: ThreadId, about: string): void {
+    const { db, clock } = this.#d.deps;
+    acknowledgeAttention(db, threadId, "cascade_conflict", clock.now(), about);
+  }
+
+  #trouble(threadId: ThreadId, why: string): void {
+    this.#d.deps.raiseAttention({
+      threadId,
+      kind: "cascade_conflict",
+      dedupKey: `restart:${why.slice(0, 80)}`,
+      message: `the thread's agent was ended and cannot be started again: ${why}`,
+      loud: true,
+    });
+  }
+
+  /** From here on calls of the incarnation are held. A settlement that is under way comes to its end first. */
+  async #closeAdmission(caller: HookCaller, intent: IntentRow): Promise<Settling> {
+    await this.#settlementOver(caller.incarnation);
+    const boundary = this.#d.boundary(caller.incarnation);
+    const settling: Settling = { intentId: intent.intentId, ordinal: 0, open: false };
+    boundary.begin(settling);
+    return settling;
+  }
+
+  async #settlementOver(incarnation: IncarnationId | null): Promise<void> {
+    if (incarnation === null) return;
+    const boundary = this.#d.boundary(incarnation);
+    while (boundary.settling !== null) await boundary.nextChange(this.#d.deps.clock, RECHECK_MS);
+  }
+
+  /** Never released: whoever still waits was ended with its harness, or is asked again by a harness that goes on. */
+  #openAdmission(caller: HookCaller, settling: Settling): void {
+    const { deps } = this.#d;
+    const boundary = this.#d.boundary(caller.incarnation);
+    for (const held of boundary.holds.values())
+      held.settle(genericDecision(deps, caller, HOLD_TEXT));
+    boundary.end(settling);
+  }
+}

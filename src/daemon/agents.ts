@@ -1,0 +1,13 @@
+/** The neighbour of the cascade that has the agents' processes, asked for late: each of the two is made from the other. */
+import type { Agents } from "../cascade/deps.ts";
+
+export function agentsOf(agents: () => Agents): Agents {
+  return {
+    stop: (threadId, intentId) => agents().stop(threadId, intentId),
+    end: (incarnation) => agents().end(incarnation),
+    release: (intentId) => agents().release(intentId),
+    releaseAllBut: (needed) => agents().releaseAllBut(needed),
+    replace: (threadId, startup, claim) => agents().replace(threadId, startup, claim),
+    settled: (incarnation) => agents().settled(incarnation),
+  };
+}

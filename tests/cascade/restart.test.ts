@@ -1,0 +1,561 @@
+/**
+ * Delivery by restart, on real jj: where a boundary cannot be proved another incarnation is started with the payload as
+ * its first input, and only what that one shows acknowledges.
+ */
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { startupMark } from "../../src/core/delivery.ts";
+import { fail } from "../../src/core/errors.ts";
+import { NO_CRASH, type CrashPoints } from "../../src/ports/crash.ts";
+import { discardDelivery, startEpoch } from "../../src/store/deliveries.ts";
+import { liveSession, sessionsOf } from "../../src/store/sessions.ts";
+import { removeTempDirs } from "../support/temp.ts";
+import { thorough } from "../support/thorough.ts";
+import { waitFor } from "../support/wait.ts";
+import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import type { Started } from "./rig-agents.ts";
+
+setDefaultTimeout(60_000);
+const rigs: Rig[] = [];
+afterAll(async () => {
+  for (const rig of rigs) await rig.close();
+  removeTempDirs();
+});
+
+interface Family {
+  rig: Rig;
+  parent: TestThread;
+  child: TestThread;
+  agent: Agent;
+  amend(text: string): Promise<void>;
+}
+
+async function family(options: Parameters<typeof makeRig>[0] = {}): Promise<Family> {
+  const rig = await makeRig(options);
+  rigs.push(rig);
+  const parent = await rig.thread("parser");
+  rig.repo.write("parser.txt", "one\n", parent.path);
+  await rig.repo.jj(["status"], parent.path);
+  const child = await rig.thread("tests", parent);
+  await rig.cascade.refreshToFrontier();
+  return {
+    rig,
+    parent,
+    child,
+    agent: rig.agent(child),
+    async amend(text) {
+      rig.repo.write("parser.txt", text, parent.path);
+      await rig.repo.jj(["status"], parent.path);
+      await rig.cascade.refreshToFrontier();
+    },
+  };
+}
+
+const intent = (f: Family, n = 0) => f.rig.intents(f.child)[n]!;
+
+/** A payload was given and the batch never closed: the person pressed Esc and typed something else. */
+async function unproved(f: Family, typed = "never mind, do this"): Promise<void> {
+  await f.amend("two\n");
+  await f.agent.call();
+  f.agent.prompt = "prompt-2";
+  await prompt(f, typed);
+  expect((await f.agent.call()).text).toContain("restarted");
+}
+
+function prompt(f: Family, text: string): Promise<void> {
+  const { session: sessionId, prompt: promptId } = f.agent;
+  return f.agent.event({ type: "UserPrompt", sessionId, promptId, prompt: text });
+}
+
+/** The replacement is ready, and submits what it was started with. */
+async function takesUp(f: Family, started: Started, promptId = "prompt-s"): Promise<void> {
+  f.rig.agents.ready(started);
+  f.agent.prompt = promptId;
+  await prompt(f, started.prompt!);
+}
+
+async function attempts(f: Family, nth = 1): Promise<Started> {
+  return f.rig.replaced(f.child, nth);
+}
+
+/** The process of the incarnation that is there now ends. */
+function ends(f: Family, how: "Crashed" | "Quiescent"): void {
+  f.rig.agents.ended({ threadId: f.child.id, incarnation: f.child.incarnation }, how);
+}
+
+/** The nth attempt starts and its process ends before it is ready. */
+async function failed(f: Family, nth: number): Promise<Started> {
+  const started = await attempts(f, nth);
+  f.rig.agents.ended(started, "Crashed");
+  return started;
+}
+
+async function exhausted(f: Family): Promise<void> {
+  await unproved(f);
+  for (const nth of [1, 2, 3]) await failed(f, nth);
+  expect(intent(f).exhausted).toBe(true);
+}
+
+/** Whatever was asked for in the background has been looked at. */
+async function idle(f: Family): Promise<void> {
+  await f.rig.reboot();
+}
+
+function dieAt(point: string, nth = 1): CrashPoints {
+  let left = nth;
+  return {
+    at(name) {
+      if (name !== point || (left -= 1) !== 0) return;
+      throw new Error(`crash at ${name}`);
+    },
+  };
+}
+
+describe("a boundary that cannot be proved", () => {
+  test("ambiguous completion → agent ended, replacement row and saved payload durable before it is started, no tool replayed", async () => {
+    const f = await family();
+    const old = f.child.incarnation;
+    await unproved(f);
+    const { payload } = intent(f);
+    const started = await attempts(f);
+    expect(started.prompt!.startsWith(payload!)).toBe(true);
+    expect(started.prompt).toContain(startupMark(started.deliveryId));
+    expect(f.rig.agents.asked.slice(0, 4)).toEqual([
+      "stop",
+      `end ${old}`,
+      "stop",
+      `replace ${started.incarnation}`,
+    ]);
+    expect(intent(f)).toMatchObject({
+      state: "Delivered", // from the soft delivery that could not be proved
+      barrier: null,
+      batchCompletedAt: null,
+      receipt: null,
+      restart: { incarnation: started.incarnation, deliveryId: started.deliveryId },
+      payload,
+    });
+    expect(sessionsOf(f.rig.db, f.child.id).map((s) => s.retiredAt !== null)).toEqual([
+      true,
+      false,
+    ]);
+    const claim = f.rig.db
+      .query(
+        "SELECT startup_intent_id AS i, startup_intent_epoch AS e, startup_payload_sha256 AS h FROM agent_sessions WHERE agent_session_id = ?",
+      )
+      .get(started.incarnation);
+    expect(claim).toEqual({ i: intent(f).intentId, e: 1, h: intent(f).payloadSha256 });
+    expect(f.rig.barrier(f.child)).toBe(true);
+  });
+
+  test("replacement ready → Delivered; calls before its echo blocked; the first call of the echoed prompt acknowledges and passes", async () => {
+    const f = await family();
+    await unproved(f);
+    const started = await attempts(f);
+    f.rig.agents.ready(started);
+    f.agent.prompt = "prompt-typed";
+    expect((await f.agent.call()).text).toContain("restarted");
+    await f.agent.close([]);
+    await prompt(f, "typed before kiki's own input");
+    expect((await f.agent.call()).text).toContain("restarted");
+    expect(intent(f).state).toBe("Delivered");
+    f.agent.prompt = "prompt-s";
+    await prompt(f, started.prompt!);
+    expect((await f.agent.call("toolu_first")).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+    expect(f.rig.barrier(f.child)).toBe(false);
+    expect(f.rig.attention(f.child)).toEqual([]);
+  });
+
+  test("a call of a prompt before the echoed one, arriving after the echo → acknowledges nothing", async () => {
+    const f = await family();
+    await unproved(f);
+    const started = await attempts(f);
+    f.rig.agents.ready(started);
+    f.agent.prompt = "prompt-early";
+    await prompt(f, "typed first");
+    f.agent.prompt = "prompt-s";
+    await prompt(f, started.prompt!);
+    f.agent.prompt = "prompt-early";
+    expect((await f.agent.call()).text).toContain("restarted");
+    expect(intent(f).state).toBe("Delivered");
+    f.agent.prompt = "prompt-later";
+    await prompt(f, "and this");
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  test("another prompt with another attempt's id → no echo", async () => {
+    const f = await family();
+    await unproved(f);
+    const first = await failed(f, 1);
+    const second = await attempts(f, 2);
+    f.rig.agents.ready(second);
+    f.agent.prompt = "prompt-x";
+    await prompt(f, first.prompt!);
+    expect((await f.agent.call()).text).toContain("restarted");
+    expect(intent(f).state).toBe("Delivered");
+    expect(second.deliveryId).not.toBe(first.deliveryId);
+  });
+
+  test("acknowledged by the echo, another intent waits → the next intent decides about this very call", async () => {
+    const f = await family();
+    await unproved(f);
+    await f.amend("three\n");
+    expect(f.rig.intents(f.child)).toHaveLength(2);
+    await takesUp(f, await attempts(f));
+    const told = await f.agent.call();
+    expect(told.text).toBe(intent(f, 1).payload);
+    expect(intent(f).state).toBe("Acknowledged");
+    expect(f.rig.file(f.child, "parser.txt")).toBe("three\n");
+    await f.agent.close([told]);
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f, 1).state).toBe("Acknowledged");
+  });
+
+  test("second contrary receipt → restart, not a third delivery at a boundary", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    for (let n = 0; n < 2; n += 1) {
+      const told = await f.agent.call();
+      await f.agent.close([{ ...told, got: "PreToolUse:Tool hook error: lost" }]);
+    }
+    expect((await f.agent.call()).text).toContain("restarted");
+    await takesUp(f, await attempts(f));
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  test("what the person typed meanwhile → follows the payload in the first input, until the agent shows that it knows", async () => {
+    const f = await family();
+    await unproved(f, "no, rename it to lexer");
+    const first = await failed(f, 1);
+    const second = await attempts(f, 2);
+    for (const { prompt: input, deliveryId } of [first, second]) {
+      const at = input!.indexOf("no, rename it to lexer");
+      expect(at).toBeGreaterThan(input!.indexOf(startupMark(deliveryId)));
+    }
+    await takesUp(f, second);
+    await f.agent.call();
+    f.agent.prompt = "prompt-9";
+    await f.agent.batch();
+    await f.amend("three\n");
+    await f.agent.call();
+    ends(f, "Crashed");
+    expect((await attempts(f, 3)).prompt).not.toContain("rename it to lexer");
+  });
+
+  test("first turn ends without the startup prompt → that attempt is over, another is made", async () => {
+    const f = await family();
+    await unproved(f);
+    const first = await attempts(f);
+    f.rig.agents.ready(first);
+    await f.agent.event({ type: "TurnStopped", sessionId: "s", agentId: null, promptId: "p" });
+    const second = await attempts(f, 2);
+    expect(f.rig.agents.asked).toContain(`end ${first.incarnation}`);
+    await takesUp(f, second);
+    expect((await f.agent.call()).text).toBeNull();
+  });
+
+  test("a person ends the agent themselves → nobody starts it for them, and nothing is forgotten", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    await f.agent.call();
+    ends(f, "Quiescent");
+    await idle(f);
+    expect(f.rig.agents.started).toEqual([]);
+    expect(intent(f).state).toBe("Delivered");
+    expect(f.rig.barrier(f.child)).toBe(true);
+  });
+
+  test("agent does not stand still, or cannot be started → loud, nothing counted, files as they are; later it goes on", async () => {
+    const f = await family();
+    f.rig.agents.moving = "vim (77) does not end";
+    await unproved(f);
+    await waitFor(() => f.rig.attention(f.child).length > 0, 5_000, "said");
+    expect(f.rig.attention(f.child)[0]).toContain("vim (77) does not end");
+    f.rig.agents.moving = null;
+    f.rig.agents.refuses = fail("failed", "hooks-not-exclusive", "somebody else hooks");
+    await f.rig.reboot();
+    await waitFor(() => f.rig.attention(f.child).length > 1, 5_000, "said as well");
+    expect(sessionsOf(f.rig.db, f.child.id)).toHaveLength(1);
+    f.rig.agents.refuses = null;
+    await f.rig.reboot();
+    await takesUp(f, await attempts(f));
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+});
+
+describe("a lost agent", () => {
+  test("agent crashes after delivery, before acknowledgement → replaced at once, told by its first input, then acknowledged", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    const told = await f.agent.call();
+    await f.agent.close([told]);
+    expect(intent(f)).toMatchObject({ state: "Delivered", receipt: "matching" });
+    ends(f, "Crashed");
+    const started = await attempts(f);
+    expect(started.prompt!.startsWith(told.text!)).toBe(true);
+    // A matching receipt of the process that is gone proves nothing about the one that is there.
+    expect(intent(f)).toMatchObject({ state: "Delivered", receipt: null });
+    await takesUp(f, started);
+    await f.agent.batch();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  test("agent crashes between materialisation and delivery → the same payload, byte for byte", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    const told = await f.agent.call(undefined, null, false);
+    expect(intent(f).state).toBe("Materialized");
+    ends(f, "Crashed");
+    const started = await attempts(f);
+    expect(started.prompt!.startsWith(told.text!)).toBe(true);
+    f.rig.agents.ready(started);
+    expect(intent(f).state).toBe("Delivered");
+  });
+
+  test("resume with a delivered, unacknowledged intent; conversation id reused → old incarnation retired without acknowledgement, told before any tool; a crash before its first boundary → told by another", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    const told = await f.agent.call();
+    const conversation = liveSession(f.rig.db, f.child.id)!.harnessSessionId;
+    ends(f, "Crashed");
+    const first = await attempts(f);
+    expect(first.resumes).toBe(conversation);
+    expect(liveSession(f.rig.db, f.child.id)!.harnessSessionId).toBe(conversation);
+    f.rig.agents.ready(first);
+    expect((await f.agent.call()).text).not.toBeNull();
+    f.rig.agents.ended(first, "Crashed");
+    const second = await attempts(f, 2);
+    expect(second.resumes).toBe(conversation);
+    expect(second.prompt!.startsWith(told.text!)).toBe(true);
+    expect(intent(f).state).toBe("Delivered");
+    await takesUp(f, second);
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  test("agent dies while kiki reconciles → files brought up to date by the restart, behind a stopped agent", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    await f.rig.reboot(dieAt("intent.update-stale.before"));
+    await f.agent.call();
+    expect(intent(f).state).toBe("Reconciling");
+    expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+    ends(f, "Crashed");
+    await f.rig.reboot();
+    const started = await attempts(f);
+    expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
+    expect(started.prompt!.startsWith(intent(f).payload!)).toBe(true);
+  });
+
+  test("crash with work merely detected → nothing owed: nobody is restarted for it", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    ends(f, "Crashed");
+    await idle(f);
+    expect(f.rig.agents.started).toEqual([]);
+    expect(intent(f).state).toBe("Detected");
+  });
+
+  test("a tool of a batch nobody admitted has run, work is ready → files untouched, blocked, restarted for a clean boundary; with nothing ready it passes", async () => {
+    const f = await family();
+    const ran = (toolUseId: string) =>
+      f.agent.event({
+        type: "PostTool",
+        sessionId: "s",
+        agentId: null,
+        promptId: "prompt-1",
+        toolUseId,
+        toolName: "Tool",
+        failed: false,
+      });
+    await ran("toolu_unseen");
+    expect((await f.agent.call("toolu_a")).text).toBeNull();
+    await f.amend("two\n");
+    f.rig.agents.after = (what) => {
+      if (what === "stop") expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+      f.rig.agents.after = () => undefined;
+    };
+    expect((await f.agent.call("toolu_b")).text).toContain("restarted");
+    const started = await attempts(f);
+    expect(f.rig.agents.asked[0]).toBe("stop");
+    expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
+    await takesUp(f, started);
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  test("a tool nobody admitted has run, its batch closed since → an ordinary boundary again", async () => {
+    const f = await family();
+    await f.agent.event({
+      type: "PostTool",
+      sessionId: "s",
+      agentId: null,
+      promptId: "prompt-1",
+      toolUseId: "toolu_unseen",
+      toolName: "Tool",
+      failed: false,
+    });
+    await f.agent.close([{ toolUseId: "toolu_unseen", text: null }]);
+    await f.amend("two\n");
+    expect((await f.agent.call()).text).toBe(intent(f).payload);
+    expect(f.rig.agents.asked).toEqual([]);
+  });
+});
+
+describe("bounds", () => {
+  test("three attempts fail → exhausted in the transaction of the last failure: paused, payload kept, loud once", async () => {
+    const f = await family();
+    await unproved(f);
+    const { payload } = intent(f);
+    await failed(f, 1);
+    await failed(f, 2);
+    expect(intent(f).exhausted).toBe(false);
+    const last = await attempts(f, 3);
+    let seen: unknown = null;
+    const { cascade } = f.rig;
+    const ended = cascade.agentEnded.bind(cascade);
+    cascade.agentEnded = (...args) => {
+      const after = ended(...args);
+      seen = [intent(f).exhausted, f.rig.db.inTransaction];
+      return after;
+    };
+    f.rig.agents.ended(last, "Crashed");
+    expect(seen).toEqual([true, true]);
+    await idle(f);
+    expect(f.rig.agents.started).toHaveLength(3);
+    expect(intent(f)).toMatchObject({ state: "Delivered", exhausted: true, payload, epoch: 1 });
+    const said = f.rig.attention(f.child).filter((m) => m.includes("after 3 restarts"));
+    expect(said).toHaveLength(1);
+    expect(f.rig.barrier(f.child)).toBe(true);
+  });
+
+  test("daemon restarts between and after the attempts → the count goes on, nothing more is minted, said once", async () => {
+    const f = await family();
+    await unproved(f);
+    await failed(f, 1);
+    await attempts(f, 2);
+    await f.rig.reboot();
+    await failed(f, 2);
+    await failed(f, 3);
+    for (let n = 0; n < 3; n += 1) await f.rig.reboot();
+    expect(f.rig.agents.started).toHaveLength(3);
+    expect(f.rig.attention(f.child).filter((m) => m.includes("restarts"))).toHaveLength(1);
+    // Whoever asks for a start, the rows refuse it.
+    const startup = {
+      intentId: intent(f).intentId,
+      epoch: 1,
+      payloadSha256: intent(f).payloadSha256!,
+    };
+    const start = () =>
+      f.rig.agents.replace(f.child.id, { ...startup, prompt: () => "" }, () => () => undefined);
+    expect(start).toThrow("unless that is exhausted");
+  });
+
+  test("clock set back between attempts → ids and epochs count, no time does", async () => {
+    const f = await family();
+    await unproved(f);
+    await failed(f, 1);
+    await attempts(f, 2);
+    f.rig.db.query("UPDATE agent_sessions SET last_event_at = -1").run();
+    await failed(f, 2);
+    await failed(f, 3);
+    expect(intent(f).exhausted).toBe(true);
+  });
+
+  test("third attempt is ready and ends before it is acknowledged → exhausted as well", async () => {
+    const f = await family();
+    await unproved(f);
+    await failed(f, 1);
+    await failed(f, 2);
+    const last = await attempts(f, 3);
+    f.rig.agents.ready(last);
+    f.rig.agents.ended(last, "Crashed");
+    expect(intent(f).exhausted).toBe(true);
+  });
+
+  test("retry-delivery → one fresh bounded cycle in the next epoch; earlier attempts do not count in it", async () => {
+    const f = await family();
+    await exhausted(f);
+    startEpoch(f.rig.db, intent(f).intentId, 1);
+    f.rig.cascade.considerRestart(f.child.id);
+    expect(intent(f)).toMatchObject({ epoch: 2, exhausted: false, softRedeliveryCount: 0 });
+    for (const nth of [4, 5]) await failed(f, nth);
+    expect(intent(f).exhausted).toBe(false);
+    await failed(f, 6);
+    expect(intent(f)).toMatchObject({ exhausted: true, epoch: 2 });
+    await idle(f);
+    expect(f.rig.agents.started).toHaveLength(6);
+    expect(f.rig.attention(f.child).filter((m) => m.includes("restarts"))).toHaveLength(2);
+  });
+
+  test("retry-delivery, then the agent takes it up → acknowledged by proof", async () => {
+    const f = await family();
+    await exhausted(f);
+    startEpoch(f.rig.db, intent(f).intentId, 1);
+    f.rig.cascade.considerRestart(f.child.id);
+    await takesUp(f, await attempts(f, 4));
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  test("exhausted → no other write is accepted, and a discard needs an approval that is there", async () => {
+    const f = await family();
+    await exhausted(f);
+    const { intentId } = intent(f);
+    const touch = () =>
+      f.rig.db.query("UPDATE sync_intents SET reason = 'x' WHERE intent_id = ?").run(intentId);
+    expect(touch).toThrow("only retried or discarded");
+    const discard = () => discardDelivery(f.rig.db, intentId, { approvalId: "none", now: 1 });
+    expect(discard).toThrow("FOREIGN KEY");
+    expect(intent(f).exhausted).toBe(true);
+  });
+});
+
+describe("the daemon dies", () => {
+  // Each of them is also told on the model (tests/crash/intents); here it is the real jj.
+  for (const [point, play] of [
+    ["intent.agent-stopped.before", thorough],
+    ["intent.agent-stopped.effected", test],
+    ["intent.harness-ended.before", thorough],
+    ["intent.harness-ended.effected", test],
+    ["intent.restarting.before", thorough],
+    ["intent.restarting.completed", test],
+  ] as const) {
+    play(
+      `at ${point} → after its restart the agent is told, acknowledged once, the files changed once`,
+      async () => {
+        const f = await family();
+        await f.rig.reboot(dieAt(point));
+        await unproved(f);
+        await waitFor(
+          () => f.rig.attention(f.child).some((m) => m.includes("crash at")),
+          10_000,
+          "dead",
+        );
+        // Where the harness was ended, its wrapper says so to whichever daemon is there.
+        const ended = f.rig.agents.asked.includes(`end ${f.child.incarnation}`);
+        const before = { threadId: f.child.id, incarnation: f.child.incarnation };
+        await f.rig.reboot(NO_CRASH);
+        if (ended) f.rig.agents.ended(before, "Crashed");
+        await takesUp(f, await attempts(f));
+        expect((await f.agent.call()).text).toBeNull();
+        expect(intent(f).state).toBe("Acknowledged");
+        expect(f.rig.intents(f.child)).toHaveLength(1);
+      },
+    );
+  }
+
+  test("with a replacement on its way → waited for by the next daemon, not started twice", async () => {
+    const f = await family();
+    await unproved(f);
+    const started = await attempts(f);
+    await f.rig.reboot();
+    await takesUp(f, started);
+    await f.rig.reboot();
+    expect((await f.agent.call()).text).toBeNull();
+    expect(f.rig.agents.started).toHaveLength(1);
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+});

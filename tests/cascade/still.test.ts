@@ -1,0 +1,134 @@
+/**
+ * A background process of the agent that never stops writing, on real jj, a real process tree and real signals: what it
+ * writes is in the visible files, however often its parent moves. `KIKI_TEST_ROUNDS=200` moves it that often.
+ */
+import { afterAll, afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { realClock } from "../../src/backends/clock.ts";
+import { linuxProcesses } from "../../src/backends/processes/linux.ts";
+import { makeStandStill } from "../../src/lifecycle/stand-still.ts";
+import { NO_CRASH } from "../../src/ports/crash.ts";
+import { Box } from "../backends/processes/rig.ts";
+import { removeTempDirs } from "../support/temp.ts";
+import { waitFor } from "../support/wait.ts";
+import { makeRig, REPO_ID, type Rig, type TestThread } from "./rig.ts";
+
+const ROUNDS = Number(process.env["KIKI_TEST_ROUNDS"] ?? 3);
+const ROUND_MS = 60_000;
+setDefaultTimeout(ROUND_MS);
+let box: Box | null = null;
+afterEach(async () => {
+  await box?.end();
+  box = null;
+});
+afterAll(removeTempDirs);
+
+interface Busy {
+  rig: Rig;
+  parent: TestThread;
+  child: TestThread;
+}
+
+/** The agent's harness is a shell with `script` behind it; `$W` is its workspace. */
+async function busy(script: string): Promise<Busy> {
+  const late: { daemon?: number } = {};
+  const rig = await makeRig({
+    standStill: (db, stateDir) => ({
+      hold: (of) => still(db, stateDir).hold(of),
+      release: (id) => still(db, stateDir).release(id),
+    }),
+  });
+  const still = (db: Rig["db"], stateDir: string) =>
+    makeStandStill({
+      db,
+      stateDir,
+      repoId: REPO_ID,
+      processes: linuxProcesses,
+      clock: realClock,
+      crash: NO_CRASH,
+      // The test itself cannot be the daemon: what it starts would be the daemon's.
+      self: late.daemon!,
+    });
+  const parent = await rig.thread("parser");
+  rig.repo.write("shared.txt", "parent 0\n1\n2\n3\n4\n5\n6\n7\n", parent.path);
+  await rig.repo.jj(["status"], parent.path);
+  const child = await rig.thread("tests", parent);
+  await rig.cascade.refreshToFrontier();
+  box = new Box();
+  // Longer than any number of rounds: where the daemon is not to be seen, nothing is proved.
+  late.daemon = box.stranger(["sleep", "86400"]).pid;
+  await box.pane(`echo $$ >$D/harness\nW='${child.path}'\n${script}\nwait`);
+  const harness = await box.written("harness");
+  // The rig's agent is no process; this one is.
+  rig.db.run(
+    "UPDATE agent_sessions SET status = 'Quiescent', retired_at = 2 WHERE agent_session_id = ?",
+    [child.incarnation],
+  );
+  child.incarnation = box.incarnation;
+  rig.db
+    .query(
+      `INSERT INTO agent_sessions (agent_session_id, thread_id, harness, harness_version, harness_session_id,
+         secret_sha256, settings_fingerprint, capabilities_json, pid, start_time, status, created_at,
+         session_started_at, ready_at)
+       SELECT $incarnation, thread_id, harness, harness_version, 's', lower(hex(randomblob(32))),
+         settings_fingerprint, capabilities_json, $pid, $startTime, 'Running', 3, 3, 3
+       FROM agent_sessions WHERE thread_id = $child`,
+    )
+    .run({ ...harness, child: child.id, incarnation: child.incarnation });
+  return { rig, parent, child };
+}
+
+/** Every line it has said it wrote is in the files. */
+function expectKept(rig: Rig, child: TestThread): void {
+  const written = journal();
+  for (const path of ["shared.txt", "own.txt"]) {
+    const there = new Set(rig.file(child, path)!.split("\n"));
+    expect({ path, lost: written.filter((line) => !there.has(line)) }).toEqual({ path, lost: [] });
+  }
+}
+
+/** Lines the writer says it has written, each said after it was. */
+function journal(): string[] {
+  return readFileSync(`${box!.dir}/journal`, "utf8").split("\n").slice(0, -1);
+}
+
+describe.skipIf(process.platform !== "linux")(
+  "an agent whose background process goes on writing",
+  () => {
+    test(
+      `materialised ${ROUNDS} times → every line it wrote is in the files, and the parent's newest as well`,
+      async () => {
+        const { rig, parent, child } = await busy(
+          `(i=0; while :; do i=$((i+1)); echo "line $i" >>$W/shared.txt; echo "line $i" >>$W/own.txt
+          echo "line $i" >>$D/journal; sleep 0.003; done) &`,
+        );
+        const agent = rig.agent(child);
+        await waitFor(() => box!.size("journal") > 20, ROUND_MS, "lines");
+        for (let round = 1; round <= ROUNDS; round += 1) {
+          const now = `parent ${round}\n1\n2\n3\n4\n5\n6\n7\n`;
+          rig.repo.write("shared.txt", now, parent.path);
+          await rig.repo.jj(["status"], parent.path);
+          await rig.cascade.refreshToFrontier();
+          // At most a few boundaries: one at which nothing may be changed is followed by another.
+          for (
+            let n = 0;
+            n < 6 && !rig.file(child, "shared.txt")!.startsWith(`parent ${round}\n`);
+            n += 1
+          )
+            await agent.batch();
+          expect(rig.file(child, "shared.txt")!.split("\n")[0]).toBe(`parent ${round}`);
+          await agent.batch();
+          expectKept(rig, child);
+          // It goes on afterwards.
+          const before = journal().length;
+          await waitFor(() => journal().length > before, ROUND_MS, "more lines");
+        }
+        expectKept(rig, child);
+        expect(rig.attention(child)).toEqual([]);
+        console.info(`${ROUNDS} rounds, ${journal().length} lines written, none lost`);
+        await rig.close();
+      },
+      ROUND_MS * ROUNDS,
+    );
+  },
+);

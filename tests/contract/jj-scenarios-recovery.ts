@@ -1,0 +1,186 @@
+/** jj contract: what recovering edits of a stale workspace asks of jj and git. */
+import { expect } from "bun:test";
+import type { CommitId } from "../../src/core/ids.ts";
+import type { Observer, Scenario, Start, World } from "./jj-driver.ts";
+import { addThread } from "./jj-scenarios-history.ts";
+
+const CHILD = "kk-b";
+
+/** A thread with a recorded file and edits, and a parent that has moved on: its files are stale. */
+async function staleEdits(world: World, see: Observer): Promise<void> {
+  await addThread(world, CHILD, await see.at("default"));
+  world.in(CHILD).write("b.txt", "b\n");
+  await world.repo.snapshot(world.folder(CHILD), "token-record");
+  world.in(CHILD).write("b.txt", "b\nmore\n");
+  world.in(CHILD).write("new.txt", "new\n");
+  world.in("default").write("p.txt", "amended\n");
+  await world.in("default").status();
+}
+
+const STALE: Start = {
+  name: "stale child with edits",
+  colocated: false,
+  prepare: staleEdits,
+};
+const STALE_GIT: Start = {
+  name: "stale child with edits and a git commit",
+  colocated: true,
+  async prepare(world, see) {
+    await staleEdits(world, see);
+    await world.in(CHILD).gitCommit("the agent's");
+  },
+};
+
+/** After jj's own stale recovery: the clean copy, which is jj's `@`, and the one with the edits. */
+async function copies(
+  world: World,
+  see: Observer,
+): Promise<{ clean: CommitId; edits: CommitId; record: CommitId }> {
+  const [op] = await world.repo.heads();
+  const clean = await see.at(CHILD);
+  const { changeId } = await see.commit(clean);
+  const all = await world.repo.commits(op!, `change_id(${changeId})`);
+  const edits = all.find((c) => c.commitId !== clean)!.commitId;
+  const [, record] = await world.repo.evolvedFrom(op!, edits);
+  return { clean, edits, record: record! };
+}
+
+async function sameChange(
+  world: World,
+  see: Observer,
+  what: string,
+  from: CommitId,
+  to: CommitId,
+): Promise<boolean> {
+  const [op] = await world.repo.heads();
+  return see.note(what, await world.repo.sameChange(op!, from, to));
+}
+
+export const RECOVERY: readonly Scenario[] = [
+  {
+    name: "stale recovery → record and copy hold the edits; edit and abandon bring them back, the torn bookmark is set",
+    start: STALE,
+    async run(world, see) {
+      await see.view("start");
+      const { repo } = world;
+      const before = await see.at(CHILD);
+      await repo.createBookmark("kk/b", before, "token-bookmark");
+      await repo.updateStale(world.folder(CHILD), "token-update");
+      await see.view("landed");
+      const { clean, edits, record } = await copies(world, see);
+      expect(await sameChange(world, see, "clean is the old one moved", before, clean)).toBe(true);
+      expect(await sameChange(world, see, "edits are the record moved", record, edits)).toBe(true);
+      expect(await sameChange(world, see, "clean is not the record", record, clean)).toBe(false);
+      const paths = ["b.txt", "new.txt", "p.txt", "gone"];
+      see.note("off the disk", await repo.differing(record, world.folder(CHILD), paths));
+      await repo.setBookmark("kk/b", edits, "token-set");
+      await see.view("bookmark set");
+      await repo.edit(world.folder(CHILD), edits, "token-edit");
+      await see.view("edited");
+      await repo.abandon([clean], "token-abandon");
+      await see.view("abandoned");
+      see.note("files", world.files(CHILD));
+      expect(world.files(CHILD)).toMatchObject({ "new.txt": "f:new\n", "p.txt": "f:amended\n" });
+      expect((await see.workspace("after", CHILD)).state).toBe("FreshClean");
+    },
+  },
+  {
+    name: "sameChange: content or description changed elsewhere, a conflict by the move alone",
+    async run(world, see) {
+      await addThread(world, CHILD, await see.at("default"));
+      world.in(CHILD).write("p.txt", "the child's\n");
+      await world.repo.snapshot(world.folder(CHILD), "token-record");
+      const first = await see.at(CHILD);
+      await world.in("default").describe("renamed", first);
+      const renamed = await see.at(CHILD);
+      expect(await sameChange(world, see, "renamed", first, renamed)).toBe(false);
+      world.in("default").write("p.txt", "the parent's\n");
+      await world.in("default").status();
+      const conflicted = await see.at(CHILD);
+      expect((await see.commit(conflicted)).conflict).toBe(true);
+      expect(await sameChange(world, see, "conflicted", renamed, conflicted)).toBe(true);
+      expect(await sameChange(world, see, "from before", first, conflicted)).toBe(false);
+    },
+  },
+  {
+    name: "differing: content, kind, executable bit, absent, folder, conflict",
+    async run(world, see) {
+      await addThread(world, CHILD, await see.at("default"));
+      const child = world.in(CHILD);
+      for (const path of ["same", "content", "mode", "kind", "folder", "gone"])
+        child.write(path, "1\n");
+      child.symlink("same", "link");
+      child.symlink("same", "other-link");
+      await world.repo.snapshot(world.folder(CHILD), "token-record");
+      const recorded = await see.at(CHILD);
+      child.write("content", "2\n");
+      child.write("mode", "1\n", 0o755);
+      child.remove("kind");
+      child.symlink("1\n", "kind");
+      child.remove("folder");
+      child.write("folder/in", "1\n");
+      child.remove("gone");
+      child.remove("other-link");
+      child.symlink("content", "other-link");
+      const paths = "same content mode kind folder gone link other-link new folder/in".split(" ");
+      expect(
+        see.note("differing", await world.repo.differing(recorded, world.folder(CHILD), paths)),
+      ).toEqual(["content", "mode", "kind", "folder", "gone", "other-link", "folder/in"]);
+    },
+  },
+  {
+    name: "git commit on stale files → HEAD put back: update-stale neither imports it nor reverts the parent",
+    start: STALE_GIT,
+    async run(world, see) {
+      await see.view("start");
+      const { repo } = world;
+      const [op] = await repo.heads();
+      const head = await repo.gitHead(world.folder(CHILD), CHILD, op!);
+      expect(head!.actual).toBe(await world.gitHead(CHILD));
+      expect(head!.actual).not.toBe(head!.expected);
+      await repo.pinCommit("refs/kiki/x", head!.actual!);
+      await repo.setGitHead(world.folder(CHILD), head!.expected!);
+      const probe = await see.workspace("put back", CHILD);
+      expect([probe.state, probe.changed]).toEqual(["StaleDirty", ["A new.txt", "M b.txt"]]);
+      expect(await repo.gitHead(world.folder(CHILD), CHILD, op!)).toEqual({
+        actual: head!.expected,
+        expected: head!.expected,
+      });
+      await repo.updateStale(world.folder(CHILD), "token-update");
+      await see.view("landed");
+      expect(world.files(CHILD)["p.txt"]).toBe("f:amended\n");
+      const { clean, edits } = await copies(world, see);
+      await repo.edit(world.folder(CHILD), edits, "token-edit");
+      await repo.abandon([clean], "token-abandon");
+      await see.view("adopted");
+      expect(world.files(CHILD)).toMatchObject({ "b.txt": "f:b\nmore\n", "new.txt": "f:new\n" });
+      expect(await world.gitHead(CHILD)).toBe((await see.commit(edits)).parents[0]!);
+    },
+  },
+  {
+    name: "gitHead of a workspace that is not colocated → null",
+    async run(world, see) {
+      await addThread(world, CHILD, await see.at("default"));
+      const [op] = await world.repo.heads();
+      expect(await world.repo.gitHead(world.folder(CHILD), CHILD, op!)).toBeNull();
+    },
+  },
+  {
+    name: "looseFiles: tracked and new ones, tracked ones that are ignored by now, too big ones; nothing ignored",
+    start: STALE,
+    async run(world, see) {
+      const child = world.in(CHILD);
+      child.write("a.log", "ignored\n");
+      child.write("big", "0".repeat(1_048_577));
+      child.write(".gitignore", "*.log\nbuild/\np.txt\n");
+      const loose = await world.repo.looseFiles(world.folder(CHILD));
+      const shown = loose
+        .map((f) => `${f.tracked ? "tracked" : "new"} ${new TextDecoder().decode(f.path)}`)
+        .sort();
+      see.note("loose", shown);
+      expect(shown).toContain("tracked p.txt");
+      expect(shown).toContain("new big");
+      expect(shown).not.toContain("new a.log");
+    },
+  },
+];

@@ -1,0 +1,102 @@
+/** What recovering edits asks of jj, on the model. */
+import { fail } from "../../../src/core/errors.ts";
+import type { CommitId } from "../../../src/core/ids.ts";
+import { ROOT_COMMIT } from "../../../src/core/revset.ts";
+import type { LooseFile } from "../../../src/ports/jj.ts";
+import type { Caller, JjEngine } from "./engine.ts";
+import { checkKnown } from "./reads.ts";
+import type { Operation } from "./store.ts";
+import { Transaction } from "./transaction.ts";
+import { conflictedPaths, materialised, mergeTrees, pathsOf, valueAt, type Tree } from "./tree.ts";
+
+/** `from` is moved onto the parents of `to` in memory, and compared. */
+export function sameChange(engine: JjEngine, at: Operation, from: CommitId, to: CommitId): boolean {
+  for (const id of [from, to]) checkKnown(engine, at, id);
+  const [a, b] = [engine.store.commit(from), engine.store.commit(to)];
+  if (a.description !== b.description) return false;
+  const moved = mergeTrees(
+    engine.store.parentTree(b.parents),
+    engine.store.parentTree(a.parents),
+    a.tree,
+    ["", "", ""],
+  );
+  return sameContent(moved, b.tree);
+}
+
+/** Conflicts are equal by their sides, whatever they are called. */
+function sameContent(a: Tree, b: Tree): boolean {
+  const paths = new Set([...pathsOf(a), ...pathsOf(b)]);
+  return [...paths].every(
+    (path) => JSON.stringify(valueAt(a, path)) === JSON.stringify(valueAt(b, path)),
+  );
+}
+
+export function differing(
+  engine: JjEngine,
+  tree: Tree,
+  folder: string,
+  paths: readonly string[],
+): string[] {
+  const conflicts = new Set(conflictedPaths(tree));
+  return paths.filter((path) => {
+    if (conflicts.has(path)) return true;
+    const entry = engine.disk.entryAt(folder, path);
+    return entry !== materialised(valueAt(tree, path));
+  });
+}
+
+export function gitHead(
+  engine: JjEngine,
+  root: string,
+  workspace: string,
+  at: Operation,
+): { actual: CommitId | null; expected: CommitId | null } | null {
+  const actual = engine.git.head(root);
+  if (actual === undefined) return null;
+  const recorded = at.view.gitHeads.get(workspace);
+  if (recorded !== undefined) return { actual, expected: recorded };
+  const record = engine.disk.record(root);
+  const from = record === null ? undefined : engine.store.operations.get(record.op);
+  const base = from?.view.workspaces.get(workspace);
+  const parent = base === undefined ? undefined : engine.store.commit(base).parents[0];
+  return { actual, expected: parent === undefined || parent === ROOT_COMMIT ? null : parent };
+}
+
+export function looseFiles(engine: JjEngine, root: string): LooseFile[] {
+  const record = engine.disk.record(root);
+  const tracked = record === null ? [] : pathsOf(record.tree);
+  const others = [...engine.disk.newFiles(root, new Set(tracked), false)];
+  const bytes = (path: string): Uint8Array => new TextEncoder().encode(path);
+  return [
+    ...tracked.map((path) => ({ path: bytes(path), tracked: true })),
+    ...others.map((path) => ({ path: bytes(path), tracked: false })),
+  ];
+}
+
+/** Stricter than jj: only one that is there already. */
+export function setBookmark(
+  engine: JjEngine,
+  name: string,
+  commit: CommitId,
+  caller: Caller,
+): void {
+  engine.run(caller, (tx, op) => {
+    if (!op.view.bookmarks.has(name)) throw fail("failed", "jj-failed", `no bookmark ${name}`);
+    if (!engine.store.index(op.view).visible.has(commit))
+      throw fail("failed", "jj-failed", `${commit} is hidden: it would come back`);
+    tx.view.bookmarks.set(name, [commit]);
+    return `point bookmark ${name} to commit ${commit}`;
+  });
+}
+
+/** `jj edit`: the files are recorded first, as by every command in a workspace. */
+export function edit(engine: JjEngine, caller: Caller, commit: CommitId): void {
+  engine.run(caller, (tx: Transaction, op) => {
+    engine.checkMutable(op.view, [commit]);
+    // Stricter than jj, which would bring it back.
+    if (!engine.store.index(op.view).visible.has(commit))
+      throw fail("failed", "jj-failed", `${commit} is hidden: it would come back`);
+    tx.edit(caller.workspace!, commit);
+    return `edit commit ${commit}`;
+  });
+}
