@@ -113,6 +113,12 @@ export class Inbox {
           this.#turnEnded(caller);
         }
         return;
+      case "TurnInterrupted":
+        // Its calls got no result, so a bound batch among them is never completed.
+        this.#dialogOver(caller);
+        this.#endOpen(caller, () => true);
+        this.#note(caller, "Quiescent", false, "Interrupt");
+        return;
       case "SessionEnded":
         this.#endOpen(caller, () => true);
         this.#dialogOver(caller);

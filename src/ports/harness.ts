@@ -14,6 +14,21 @@ export interface Capabilities {
   quiescence_detection: boolean;
 }
 
+/**
+ * How calls are grouped into batches. `reported`: the harness runs calls of one response side by side and says when
+ * they are over (Claude Code). `serial`: every call is a batch of its own; the session record tells which response a
+ * call belongs to and what the model got for it, and no event says that a refused call is over (Codex).
+ */
+export type Batching = "reported" | "serial";
+
+/** What a serial harness's own session record says about calls. */
+export interface SessionRecord {
+  /** Responses that were complete before the call's line, by call id: calls of one response have the same number. */
+  responses: ReadonlyMap<string, number>;
+  /** Exactly what the model gets as the result, by call id. */
+  outputs: ReadonlyMap<string, string>;
+}
+
 /** What a raw hook payload means. `agentId` is null for the main agent. */
 export type HarnessEvent =
   | { type: "SessionStarted"; sessionId: string; source: string; transcriptPath: string | null }
@@ -25,6 +40,8 @@ export type HarnessEvent =
       promptId: string | null;
       toolUseId: string;
       toolName: string;
+      /** The session record that shows this call; null when the harness does not say. */
+      recordPath: string | null;
     }
   | {
       type: "PostTool";
@@ -44,6 +61,8 @@ export type HarnessEvent =
       calls: { toolUseId: string; toolName: string; response: string }[];
     }
   | { type: "TurnStopped"; sessionId: string; agentId: string | null; promptId: string | null }
+  /** The person broke the turn off: its calls got no result and nothing more comes of it. */
+  | { type: "TurnInterrupted"; sessionId: string; promptId: string | null }
   | { type: "Attention"; sessionId: string; kind: string; message: string }
   | { type: "SessionEnded"; sessionId: string; reason: string }
   | { type: "Other"; name: string };
@@ -94,6 +113,7 @@ export interface LaunchSpec {
 
 export interface Harness {
   readonly name: HarnessName;
+  readonly batching: Batching;
   /**
    * First line of `--version`, parsed; throws KikiError `harness-version`. `env` is the person's, as the agent will
    * get it: a harness that is a script finds its interpreter on their PATH, not on the daemon's.
@@ -105,6 +125,8 @@ export interface Harness {
   /** Writes the generated settings and the hook launcher; throws `hooks-not-exclusive` naming the file otherwise. */
   prepare(request: LaunchRequest): Promise<LaunchSpec>;
   interpretEvent(raw: unknown): HarnessEvent;
+  /** What the session record at this absolute path says now; null: it cannot be read, which proves nothing. */
+  record(path: string): SessionRecord | null;
   /** Bytes the hook prints on stdout so that the harness refuses the call and hands `reason` to the model. */
   denyOutput(reason: string): string;
   /** Exactly what the model gets as the result of a call denied with `reason`, in this version's wrapper. */

@@ -292,6 +292,7 @@ export class Agent {
       promptId: this.prompt,
       toolUseId,
       toolName: "Tool",
+      recordPath: null,
     } satisfies HarnessEvent);
   }
 
@@ -363,6 +364,7 @@ export class Agent {
       promptId: this.prompt,
       toolUseId: toolUseId ?? "",
       toolName: "Tool",
+      recordPath: null,
     };
     const body = toolUseId === null ? "" : JSON.stringify(event);
     writeFileSync(

@@ -61,7 +61,7 @@ const READERS: Record<string, Reader> = {
     promptId: text(p, "prompt_id"),
     prompt: text(p, "prompt"),
   }),
-  PreToolUse: (p) => ({ type: "PreTool", ...call(p) }),
+  PreToolUse: (p) => ({ type: "PreTool", ...call(p), recordPath: optional(p, "transcript_path") }),
   PostToolUse: (p) => ({ type: "PostTool", ...call(p), failed: false }),
   PostToolUseFailure: (p) => ({ type: "PostTool", ...call(p), failed: true }),
   PostToolBatch: closed,

@@ -42,6 +42,7 @@ const MAX_REASON_UNITS = 50_000;
 
 export class FakeHarness implements Harness {
   readonly name = "claude-code";
+  readonly batching = "reported";
   readonly requests: LaunchRequest[] = [];
   /** What `prepare` fails with. */
   refuses: Error | null = null;
@@ -115,6 +116,10 @@ export class FakeHarness implements Harness {
 
   interpretEvent(raw: unknown): HarnessEvent {
     return readStrictly(raw);
+  }
+
+  record(): null {
+    return null;
   }
 
   denyOutput(reason: string): string {

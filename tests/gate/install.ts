@@ -6,20 +6,45 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "../../scripts/packages.ts";
 
-export const CLAUDE_VERSION = "2.1.332";
-const CLAUDE_PACKAGE = "@anthropic-ai/claude-code";
+interface Pinned {
+  package: string;
+  version: string;
+  /** Absolute path of the executable. */
+  executable: string;
+  /** Takes the version out of what `--version` prints. */
+  says: RegExp;
+}
 
 const FOLDER = join(ROOT, ".tools/harness");
-/** Folder to put on PATH: it holds `claude` and nothing that shadows a system command. */
+/** Folder to put on PATH: it holds `claude` and `codex` and nothing that shadows a system command. */
 export const HARNESS_BIN = join(FOLDER, "node_modules/.bin");
+
+export const CLAUDE_VERSION = "2.1.332";
+export const CODEX_VERSION = "0.171.0";
 export const CLAUDE = join(HARNESS_BIN, "claude");
+export const CODEX = join(HARNESS_BIN, "codex");
+
+const PINNED: readonly Pinned[] = [
+  {
+    package: "@anthropic-ai/claude-code",
+    version: CLAUDE_VERSION,
+    executable: CLAUDE,
+    says: /^(\d+\.\d+\.\d+\S*)/,
+  },
+  {
+    package: "@openai/codex",
+    version: CODEX_VERSION,
+    executable: CODEX,
+    says: /^codex-cli (\d+\.\d+\.\d+\S*)/,
+  },
+];
 
 const MANIFEST = `${JSON.stringify(
   {
     private: true,
-    dependencies: { [CLAUDE_PACKAGE]: CLAUDE_VERSION },
+    dependencies: Object.fromEntries(PINNED.map((p) => [p.package, p.version])),
     // Its install script puts the platform's executable in place; nothing else may run one.
-    allowScripts: { [CLAUDE_PACKAGE]: true },
+    allowScripts: { "@anthropic-ai/claude-code": true },
   },
   null,
   2,
@@ -29,15 +54,16 @@ const MANIFEST = `${JSON.stringify(
 const VERSION_TIMEOUT_MS = 30_000;
 
 /** What `--version` prints, null when it does not run. */
-function claudeVersion(): string | null {
-  if (!existsSync(CLAUDE)) return null;
-  const result = Bun.spawnSync([CLAUDE, "--version"], {
+function versionOf(pinned: Pinned): string | null {
+  if (!existsSync(pinned.executable)) return null;
+  const result = Bun.spawnSync([pinned.executable, "--version"], {
     cwd: "/",
-    env: { PATH: "/usr/bin:/bin", HOME: "/nonexistent" },
+    // Codex's executable is a node script that starts the real one.
+    env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin", HOME: "/nonexistent" },
     stdin: "ignore",
     timeout: VERSION_TIMEOUT_MS,
   });
-  return /^(\d+\.\d+\.\d+\S*)/.exec(result.stdout.toString())?.[1] ?? null;
+  return pinned.says.exec(result.stdout.toString())?.[1] ?? null;
 }
 
 function manifestIsOurs(): boolean {
@@ -46,12 +72,13 @@ function manifestIsOurs(): boolean {
 }
 
 /**
- * Makes sure that `.tools/harness` holds exactly the pinned Claude Code; does nothing when it does. Throws with npm's
- * last words when it cannot be had, or when the binary says another version.
+ * Makes sure that `.tools/harness` holds exactly the pinned harnesses; does nothing when it does. Throws with npm's
+ * last words when one cannot be had, or when a binary says another version.
  */
-export async function installClaude(note: (line: string) => void): Promise<void> {
-  if (manifestIsOurs() && claudeVersion() === CLAUDE_VERSION) return;
-  note(`installing ${CLAUDE_PACKAGE} ${CLAUDE_VERSION} into .tools/harness`);
+export async function installHarnesses(note: (line: string) => void): Promise<void> {
+  if (manifestIsOurs() && PINNED.every((p) => versionOf(p) === p.version)) return;
+  const names = PINNED.map((p) => `${p.package} ${p.version}`).join(" and ");
+  note(`installing ${names} into .tools/harness`);
   mkdirSync(FOLDER, { recursive: true });
   writeFileSync(join(FOLDER, "package.json"), MANIFEST);
   const npm = Bun.spawn(["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"], {
@@ -59,11 +86,13 @@ export async function installClaude(note: (line: string) => void): Promise<void>
     stdio: ["ignore", "pipe", "pipe"],
   });
   const [code, err] = await Promise.all([npm.exited, npm.stderr.text(), npm.stdout.text()]);
-  if (code !== 0) {
-    throw new Error(`npm could not install ${CLAUDE_PACKAGE} ${CLAUDE_VERSION}:\n${err.trim()}`);
-  }
-  const version = claudeVersion();
-  if (version !== CLAUDE_VERSION) {
-    throw new Error(`${CLAUDE} says version ${version ?? "nothing"}, not ${CLAUDE_VERSION}`);
+  if (code !== 0) throw new Error(`npm could not install ${names}:\n${err.trim()}`);
+  for (const pinned of PINNED) {
+    const version = versionOf(pinned);
+    if (version !== pinned.version) {
+      throw new Error(
+        `${pinned.executable} says version ${version ?? "nothing"}, not ${pinned.version}`,
+      );
+    }
   }
 }

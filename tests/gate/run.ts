@@ -15,7 +15,7 @@ import { ROOT } from "../../scripts/packages.ts";
 import { waitFor } from "../support/wait.ts";
 import { claudeLaunch } from "./claude-launch/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
-import { CLAUDE_VERSION, HARNESS_BIN, installClaude } from "./install.ts";
+import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
   insideNamespace,
   prepareNamespace,
@@ -38,7 +38,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
 const SETTLE_MS = 5_000;
 
 async function outside(argv: readonly string[]): Promise<number> {
-  await installClaude((line) => console.log(line));
+  await installHarnesses((line) => console.log(line));
   const dist = join(ROOT, "dist");
   if (!isBuilt(dist)) {
     console.log("building dist/kiki");
@@ -99,7 +99,7 @@ async function inside(argv: readonly string[]): Promise<number> {
   prepareNamespace(runRoot);
   const proof = await proveLoopbackOnly();
   for (const line of proof.lines) report.check(line, true);
-  report.say(`  Claude Code ${CLAUDE_VERSION}, from .tools/harness`);
+  report.say(`  Claude Code ${CLAUDE_VERSION} and Codex ${CODEX_VERSION}, from .tools/harness`);
 
   for (const [name, suite] of Object.entries(SUITES)) {
     if (named.length > 0 && !named.includes(name)) continue;

@@ -346,12 +346,14 @@ function harnessOf(w: World, life: Life): Harness {
   const { harness, ports } = w;
   return {
     name: harness.name,
+    batching: harness.batching,
     version: () => ports.call(life, "harness.version", () => harness.version()),
     capabilities: (version) => harness.capabilities(version),
     checkArguments: (args) => harness.checkArguments(args),
     prepare: (request) => ports.call(life, "harness.prepare", () => harness.prepare(request)),
     interpretEvent: (raw) =>
       ports.now(life, "harness.interpretEvent", () => harness.interpretEvent(raw)),
+    record: () => harness.record(),
     denyOutput: (reason) => ports.now(life, "harness.denyOutput", () => harness.denyOutput(reason)),
     expectedResult: (reason, call) => harness.expectedResult(reason, call),
     startupDialog: (text) => harness.startupDialog(text),

@@ -580,6 +580,7 @@ describe("hook payloads", () => {
       ...main,
       toolName: "Bash",
       toolUseId: "t1",
+      recordPath: "/t",
     });
     expect(event("PreToolUse", { ...call, agent_id: "a" })).toMatchObject({ agentId: "a" });
     expect(event("PostToolUse", call)).toMatchObject({

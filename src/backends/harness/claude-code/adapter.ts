@@ -50,6 +50,7 @@ const FAIL_CLOSED = new Set<string>(["PreToolUse", "PreSkillShellCommand"]);
 
 export class ClaudeCodeHarness implements Harness {
   readonly name = "claude-code";
+  readonly batching = "reported";
   readonly #managedFolder: string;
 
   /** `managedFolder`: where managed policy is looked for, instead of the platform's place. */
@@ -89,6 +90,11 @@ export class ClaudeCodeHarness implements Harness {
 
   interpretEvent(raw: unknown): HarnessEvent {
     return interpretClaudeEvent(raw);
+  }
+
+  /** Never the witness here: `PostToolBatch` carries what the model got, the record lags behind it. */
+  record(): null {
+    return null;
   }
 
   denyOutput(reason: string): string {

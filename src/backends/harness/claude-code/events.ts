@@ -30,7 +30,7 @@ export function interpretClaudeEvent(raw: unknown): HarnessEvent {
         prompt: text(p, "prompt") ?? "",
       };
     case "PreToolUse":
-      return { type: "PreTool", ...call(p, name) };
+      return { type: "PreTool", ...call(p, name), recordPath: text(p, "transcript_path") };
     case "PostToolUse":
       return { type: "PostTool", ...call(p, name), failed: false };
     case "PostToolUseFailure":
