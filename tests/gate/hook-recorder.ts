@@ -1,6 +1,7 @@
 /**
- * Stands where kk-hook stands: keeps every hook payload as it came, in order, and passes or, when told to, denies. It
- * lets the launch flags be proved without a daemon, and it is how payloads get into fixtures/hooks.
+ * Stands where kk-hook stands: keeps every hook payload as it came, in order, and passes or, when told to, denies, or
+ * does whatever a proof wants of it. It lets the launch flags be proved without a daemon, and it is how payloads get
+ * into fixtures/hooks.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,6 +9,9 @@ import { join } from "node:path";
 export interface RecordedHook {
   event: string;
   payload: Record<string, unknown>;
+  /** When it began and, unless it is still running or was killed, ended; milliseconds since the epoch. */
+  from: number;
+  to: number | null;
 }
 
 export interface HookRecorder {
@@ -18,6 +22,8 @@ export interface HookRecorder {
   environment(): string[];
   /** From now on every PreToolUse is answered with these bytes; null: passed. */
   denyWith(output: string | null): void;
+  /** sh that every PreToolUse runs once its payload is kept, before the verdict; null: nothing. */
+  before(script: string | null): void;
 }
 
 export function makeHookRecorder(dir: string): HookRecorder {
@@ -25,13 +31,18 @@ export function makeHookRecorder(dir: string): HookRecorder {
   mkdirSync(folder, { recursive: true });
   const executable = join(dir, "kk-hook");
   const verdict = join(dir, "verdict");
+  const before = join(dir, "before");
   // mkdir is the counter: it succeeds for exactly one of several hooks that run at once.
   const script = `#!/bin/sh
 n=1000
 while ! mkdir '${folder}'/$n 2>/dev/null; do n=$((n + 1)); done
-printf '%s' "$1" >'${folder}'/$n/event
-[ $n = 1000 ] && env >'${folder}'/$n/env
-cat >'${folder}'/$n/.payload && mv '${folder}'/$n/.payload '${folder}'/$n/payload
+at='${folder}'/$n
+date +%s%N >"$at/from"
+printf '%s' "$1" >"$at/event"
+[ $n = 1000 ] && env >"$at/env"
+cat >"$at/.payload" && mv "$at/.payload" "$at/payload"
+if [ "$1" = PreToolUse ] && [ -e '${before}' ]; then . '${before}'; fi
+date +%s%N >"$at/.to" && mv "$at/.to" "$at/to"
 if [ "$1" = PreToolUse ] && [ -e '${verdict}' ]; then
   cat '${verdict}'
   exit 11
@@ -51,6 +62,8 @@ exit 10
             string,
             unknown
           >,
+          from: time(join(folder, name, "from"))!,
+          to: time(join(folder, name, "to")),
         }))
         .filter((hook) => event === undefined || hook.event === event);
     },
@@ -59,5 +72,14 @@ exit 10
       if (output === null) rmSync(verdict, { force: true });
       else writeFileSync(verdict, output);
     },
+    before(text) {
+      if (text === null) rmSync(before, { force: true });
+      else writeFileSync(before, `${text}\n`);
+    },
   };
+}
+
+/** A file's nanoseconds as milliseconds. */
+function time(file: string): number | null {
+  return existsSync(file) ? Number(readFileSync(file, "utf8")) / 1e6 : null;
 }

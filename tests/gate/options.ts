@@ -4,6 +4,10 @@ import { join } from "node:path";
 export interface GateOptions {
   keep: boolean;
   record: boolean;
+  /** Every proof is run a second time with its fixture turned round, and must then be refuted. */
+  inverted: boolean;
+  /** Only proofs whose id contains this; null: all. */
+  only: string | null;
   /** Folder of the run, removed with everything in it at its end. */
   folder: string;
 }

@@ -2,8 +2,9 @@
  * `npm run gate`: what kiki relies on, proved with the real harness binaries. Installs them outside, then runs itself
  * again in a network namespace where only loopback exists; everything the gate starts is started there.
  *
- *   npm run gate [-- suite…] [-- --record] [-- --keep]
+ *   npm run gate [-- suite…] [-- --inverted] [-- --only=<part of a proof's id>] [-- --record] [-- --keep]
  *
+ * --inverted runs every proof once more with its fixture turned round, in which it must be refuted;
  * --record writes the hook payloads of the run into fixtures/hooks; --keep leaves folder and tmux sessions to look at.
  */
 import { copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
@@ -14,6 +15,7 @@ import { endProcesses, processesMentioning } from "../../scripts/leftovers.ts";
 import { ROOT } from "../../scripts/packages.ts";
 import { waitFor } from "../support/wait.ts";
 import { claudeLaunch } from "./claude-launch/suite.ts";
+import { claudeProofs } from "./claude-proofs/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
@@ -31,6 +33,7 @@ type Suite = (report: Report, proof: LoopbackProof, options: GateOptions) => Pro
 
 const SUITES: Readonly<Record<string, Suite>> = {
   "claude-launch": claudeLaunch,
+  "claude-proofs": claudeProofs,
   "claude-smoke": claudeSmoke,
 };
 
@@ -88,6 +91,8 @@ async function inside(argv: readonly string[]): Promise<number> {
   const options = {
     keep: argv.includes("--keep"),
     record: argv.includes("--record"),
+    inverted: argv.includes("--inverted"),
+    only: argv.find((word) => word.startsWith("--only="))?.slice("--only=".length) ?? null,
     folder: runRoot,
   };
   const named = argv.filter((word) => !word.startsWith("-"));

@@ -1,0 +1,34 @@
+/** claude-proofs: every fact about Claude Code that kiki relies on, each with the run in which it must not hold. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { LoopbackProof } from "../namespace.ts";
+import type { GateOptions } from "../options.ts";
+import { reportProofs, runProofs } from "../proof.ts";
+import type { Report } from "../report.ts";
+import { exclusivity } from "./exclusivity.ts";
+
+/** Each run is a start of a large program: more at once only wait for each other on two cores. */
+const WIDTH = 2;
+
+export async function claudeProofs(
+  report: Report,
+  loopback: LoopbackProof,
+  options: GateOptions,
+): Promise<void> {
+  report.heading("claude-proofs: what kiki relies on, on the real Claude Code");
+  const proofs = [...exclusivity].filter(
+    ({ id }) => options.only === null || id.includes(options.only),
+  );
+  const folder = (name: string): string => {
+    const path = join(options.folder, name);
+    mkdirSync(path);
+    return path;
+  };
+  const rows = await runProofs(proofs, loopback, {
+    options,
+    folder,
+    inverted: options.inverted,
+    width: WIDTH,
+  });
+  reportProofs(report, rows);
+}
