@@ -42,6 +42,8 @@ export interface StartOptions {
   settings?: (settings: Record<string, unknown>) => Record<string, unknown>;
   /** More words for the command line, after kiki's. */
   more?: readonly string[];
+  /** Called when everything is prepared, right before the start. */
+  ready?: () => void;
 }
 
 export interface PrintResult {
@@ -169,6 +171,7 @@ export class ClaudeScene {
       start.plain === true
         ? [CLAUDE, "--settings", file, "--permission-mode", "bypassPermissions"]
         : spec.argv.slice(0, spec.argv.indexOf("--"));
+    start.ready?.();
     return { argv: [...argv, ...(start.more ?? []), "--", start.prompt], env: spec.env };
   }
 

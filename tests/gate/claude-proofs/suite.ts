@@ -5,7 +5,11 @@ import type { LoopbackProof } from "../namespace.ts";
 import type { GateOptions } from "../options.ts";
 import { reportProofs, runProofs } from "../proof.ts";
 import type { Report } from "../report.ts";
+import { batches } from "./batches.ts";
+import { denials } from "./denials.ts";
 import { exclusivity } from "./exclusivity.ts";
+import { failures } from "./failures.ts";
+import { sessions } from "./sessions.ts";
 
 /** Each run is a start of a large program: more at once only wait for each other on two cores. */
 const WIDTH = 2;
@@ -16,7 +20,7 @@ export async function claudeProofs(
   options: GateOptions,
 ): Promise<void> {
   report.heading("claude-proofs: what kiki relies on, on the real Claude Code");
-  const proofs = [...exclusivity].filter(
+  const proofs = [...exclusivity, ...denials, ...batches, ...failures, ...sessions].filter(
     ({ id }) => options.only === null || id.includes(options.only),
   );
   const folder = (name: string): string => {

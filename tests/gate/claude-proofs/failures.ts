@@ -1,0 +1,163 @@
+/** A hook that dies, hangs, talks rubbish or is gone: without a barrier the call passes and is written down, under one it is refused. */
+import { chmodSync, existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { bash, say } from "../model.ts";
+import type { Evidence, Proof, ProofRun } from "../proof.ts";
+import { claude } from "./row.ts";
+import { ClaudeScene, type StartOptions } from "./scene.ts";
+
+const HOOKS = ["structured_tool_hooks"] as const;
+
+interface Outcome {
+  ran: boolean;
+  told: string;
+  /** Files that say a call passed without anybody asked. */
+  passed: number;
+}
+
+/** One call with a broken hook. */
+async function broken(
+  run: ProofRun,
+  barrier: boolean,
+  breakIt: (scene: ClaudeScene) => void,
+  start: Partial<StartOptions> = {},
+): Promise<Outcome> {
+  return ClaudeScene.use(
+    run,
+    {
+      scripts: (scene) => ({
+        one: [() => [bash(`touch ${scene.file("ran.txt")}`, "toolu_one")], () => [say("Done.")]],
+      }),
+    },
+    async (scene) => {
+      await scene.print({
+        prompt: "SCRIPT:one",
+        ...start,
+        ready: () => {
+          if (barrier) writeFileSync(scene.barrier, "intent\n");
+          breakIt(scene);
+        },
+      });
+      const passed = existsSync(scene.passed)
+        ? readdirSync(scene.passed).filter((name) => !name.startsWith(".")).length
+        : 0;
+      return { ran: scene.has("ran.txt"), told: scene.told("toolu_one") ?? "", passed };
+    },
+  );
+}
+
+const seen = ({ ran, told, passed }: Outcome): string =>
+  `the tool ${ran ? "ran" : "did not run"}, ${passed} passed file(s), the model got: ${told.slice(0, 160)}`;
+
+const passes = (o: Outcome): Evidence => ({ holds: o.ran && o.passed === 1, seen: seen(o) });
+const refuses = (o: Outcome): Evidence => ({
+  holds: !o.ran && o.passed === 0 && o.told.includes("kiki"),
+  seen: seen(o),
+});
+
+const WAYS: readonly { id: string; what: string; breakIt: (scene: ClaudeScene) => void }[] = [
+  {
+    id: "crash",
+    what: "kk-hook is killed",
+    breakIt: (scene) => scene.recorder.before("kill -9 $$"),
+  },
+  {
+    id: "exit",
+    what: "kk-hook ends with a code that means nothing",
+    breakIt: (scene) => scene.recorder.before("exit 3"),
+  },
+  {
+    id: "missing",
+    what: "kk-hook is gone",
+    breakIt: (scene) => rmSync(scene.recorder.executable),
+  },
+];
+
+const outages = WAYS.flatMap(({ id, what, breakIt }) => [
+  claude(
+    `hook-${id}-passes`,
+    `${what}, no barrier: the call runs and a passed/ file says so`,
+    "under a barrier",
+    HOOKS,
+    async (run) => passes(await broken(run, run.inverted, breakIt)),
+  ),
+  claude(
+    `hook-${id}-barred`,
+    `${what} under a barrier: the call is refused in general words`,
+    "no barrier",
+    HOOKS,
+    async (run) => refuses(await broken(run, !run.inverted, breakIt)),
+  ),
+]);
+
+export const failures: readonly Proof[] = [
+  ...outages,
+  claude(
+    "hook-garbage",
+    "a verdict that is no whole JSON is replaced by a refusal; passed on, the tool would run",
+    "the same bytes straight to the harness, without the launcher",
+    HOOKS,
+    async (run) =>
+      refuses(
+        await broken(run, false, (scene) => {
+          const garbage = '{"hookSpecificOutput":{"hookEventName":"PreTool';
+          if (run.inverted)
+            writeFileSync(
+              scene.launcher,
+              `#!/bin/sh\n[ "$1" = PreToolUse ] && printf '%s' '${garbage}'\nexit 0\n`,
+            );
+          else scene.recorder.denyWith(garbage);
+        }),
+      ),
+  ),
+  claude(
+    "launcher-missing",
+    "a launcher that cannot be started blocks the call (onFailure)",
+    "the settings without onFailure",
+    HOOKS,
+    async (run) =>
+      blockedByFailure(
+        await broken(
+          run,
+          false,
+          (scene) => chmodSync(scene.launcher, 0o600),
+          run.inverted ? { settings: withoutOnFailure } : {},
+        ),
+      ),
+  ),
+  claude(
+    "launcher-timeout",
+    "a launcher that outlasts the harness's limit blocks the call (onFailure)",
+    "the settings without onFailure",
+    HOOKS,
+    async (run) =>
+      blockedByFailure(
+        await broken(run, false, (scene) => scene.recorder.before("sleep 4"), {
+          settings: (settings) =>
+            patchHooks(run.inverted ? withoutOnFailure(settings) : settings, (hook) => ({
+              ...hook,
+              timeout: 1,
+            })),
+        }),
+      ),
+  ),
+];
+
+function blockedByFailure(o: Outcome): Evidence {
+  return { holds: !o.ran && o.told.includes('onFailure is "block"'), seen: seen(o) };
+}
+
+type Json = Record<string, unknown>;
+
+/** Every PreToolUse entry of generated settings, changed. */
+function patchHooks(settings: Json, change: (hook: Json) => Json): Json {
+  const hooks = settings["hooks"] as Record<string, { hooks: Json[] }[]>;
+  const entries = hooks["PreToolUse"]!.map((entry) => ({
+    ...entry,
+    hooks: entry.hooks.map(change),
+  }));
+  return { ...settings, hooks: { ...hooks, PreToolUse: entries } };
+}
+
+function withoutOnFailure(settings: Json): Json {
+  return patchHooks(settings, ({ onFailure: _, ...hook }) => hook);
+}

@@ -1,0 +1,204 @@
+/** Conversations: their ids, resuming, clearing, breaking off, and what a start-up prompt can be recognised by. */
+import { waitFor } from "../../support/wait.ts";
+import type { PaneRun } from "../../support/tmux.ts";
+import { bash, say, STEP_MS } from "../model.ts";
+import type { Proof, ProofRun } from "../proof.ts";
+import { claude } from "./row.ts";
+import { ClaudeScene, SESSION } from "./scene.ts";
+
+const OTHER = "7b1c9d2e-4f3a-4e5b-8c6d-0e1f2a3b4c5d";
+const MARK = "[[kiki:startup-1]]";
+/** Time in which an event that must not come would have come: the slowest seen after Esc is well below. */
+const QUIET_MS = 2_000;
+
+const scripts = () => ({
+  one: [() => [bash("echo one", "toolu_one")], () => [say("Done.")]],
+  two: [() => [bash("echo two", "toolu_two")], () => [say("Done.")]],
+});
+
+const simple = <T>(run: ProofRun, body: (scene: ClaudeScene) => Promise<T>): Promise<T> =>
+  ClaudeScene.use(run, { scripts }, body);
+
+const sessionIds = (scene: ClaudeScene): string[] =>
+  scene.recorder
+    .hooks("SessionStart")
+    .map(({ payload }) => `${String(payload["source"])} ${String(payload["session_id"])}`);
+
+/** Waits for that many of an event; throws with the pane's screen. */
+const seen = (scene: ClaudeScene, pane: PaneRun, event: string, times = 1): Promise<unknown> =>
+  waitFor(
+    () => scene.recorder.hooks(event).length >= times,
+    STEP_MS,
+    () => `${times} ${event}:\n${pane.screen()}`,
+  );
+
+export const sessions: readonly Proof[] = [
+  claude(
+    "session-id-chosen",
+    "--session-id chooses the conversation's id and record, and SessionStart carries the incarnation's secret",
+    "another id asked for",
+    [],
+    (run) =>
+      simple(run, async (scene) => {
+        await scene.print({ prompt: "SCRIPT:one", sessionId: run.inverted ? OTHER : SESSION });
+        const [start] = scene.recorder.hooks("SessionStart");
+        const secret = scene.recorder.environment().includes("KIKI_INCARNATION_SECRET=secret");
+        return {
+          holds:
+            start?.payload["session_id"] === SESSION &&
+            String(start.payload["transcript_path"]).endsWith(`${SESSION}.jsonl`) &&
+            secret,
+          seen: sessionIds(scene).join(", "),
+        };
+      }),
+  ),
+  claude(
+    "resume-keeps-id",
+    "--resume goes on with the same id and record, and submits its prompt",
+    "a new conversation instead",
+    ["session_resume"],
+    (run) =>
+      simple(run, async (scene) => {
+        await scene.print({ prompt: "SCRIPT:one" });
+        await scene.print({
+          prompt: "SCRIPT:two",
+          ...(run.inverted ? { sessionId: OTHER } : { resume: true }),
+        });
+        const request = scene.model.requests.find((r) => r.script === "two" && r.step === 0);
+        const ids = sessionIds(scene);
+        return {
+          holds: ids[1] === `resume ${SESSION}` && request?.raw.includes("SCRIPT:one") === true,
+          seen: ids.join(", "),
+        };
+      }),
+  ),
+  claude(
+    "startup-echo",
+    "the start-up prompt's mark comes back in UserPromptSubmit, and its prompt_id in every call of that turn",
+    "a prompt without the mark",
+    ["restart_startup_delivery"],
+    (run) =>
+      simple(run, async (scene) => {
+        await scene.print({ prompt: run.inverted ? "SCRIPT:one" : `SCRIPT:one ${MARK}` });
+        const [prompt] = scene.recorder.hooks("UserPromptSubmit");
+        const [call] = scene.recorder.hooks("PreToolUse");
+        const id = prompt?.payload["prompt_id"];
+        return {
+          holds:
+            String(prompt?.payload["prompt"]).includes(MARK) &&
+            id !== undefined &&
+            id === call?.payload["prompt_id"],
+          seen: `${String(prompt?.payload["prompt"])}; prompt ${String(id)}, call ${String(call?.payload["prompt_id"])}`,
+        };
+      }),
+  ),
+  claude(
+    "next-prompt-next-id",
+    "the next prompt of a conversation has another prompt_id, and so have its calls",
+    "one prompt only, its two calls compared",
+    ["restart_startup_delivery"],
+    (run) =>
+      ClaudeScene.use(
+        run,
+        {
+          scripts: () => ({
+            ...scripts(),
+            both: [
+              () => [bash("echo one", "toolu_one")],
+              () => [bash("echo two", "toolu_two")],
+              () => [say("Done.")],
+            ],
+          }),
+        },
+        async (scene) => {
+          const pane = await scene.pane({ prompt: run.inverted ? "SCRIPT:both" : "SCRIPT:one" });
+          await seen(scene, pane, "Stop");
+          if (!run.inverted) {
+            pane.type("SCRIPT:two");
+            await pane.waitForText(/SCRIPT:two/, STEP_MS);
+            pane.enter();
+            await seen(scene, pane, "Stop", 2);
+          }
+          const ids = scene.recorder
+            .hooks("PreToolUse")
+            .map(({ payload }) => String(payload["prompt_id"]));
+          return { holds: ids.length === 2 && ids[0] !== ids[1], seen: ids.join(", ") };
+        },
+      ),
+  ),
+  claude(
+    "clear-new-id",
+    "/clear begins a conversation with another id and says so in SessionStart",
+    "/compact in its place, which keeps the id",
+    [],
+    (run) =>
+      simple(run, async (scene) => {
+        const pane = await scene.pane({ prompt: "SCRIPT:one" });
+        await seen(scene, pane, "Stop");
+        const command = run.inverted ? "/compact" : "/clear";
+        pane.type(command);
+        await pane.waitForText(new RegExp(command), STEP_MS);
+        pane.enter();
+        await seen(scene, pane, "SessionStart", 2);
+        const last = scene.recorder.hooks("SessionStart").at(-1)?.payload;
+        return {
+          holds: last?.["source"] === "clear" && last["session_id"] !== SESSION,
+          seen: sessionIds(scene).join(", "),
+        };
+      }),
+  ),
+  claude(
+    "esc-without-events",
+    "Esc while a call is held: no PostToolBatch, no Stop, and the tool does not run",
+    "nobody presses Esc",
+    [],
+    (run) =>
+      simple(run, async (scene) => {
+        scene.recorder.before("sleep 3");
+        const pane = await scene.pane({ prompt: "SCRIPT:one" });
+        await seen(scene, pane, "PreToolUse");
+        if (run.inverted) await seen(scene, pane, "Stop");
+        else {
+          pane.send("Escape");
+          await pane.waitForText(/[Ii]nterrupted/, STEP_MS);
+          // Absence has no event to wait for.
+          await Bun.sleep(QUIET_MS);
+        }
+        const events = scene.recorder.hooks().map(({ event }) => event);
+        return {
+          holds: !events.some((name) => name === "PostToolBatch" || name === "Stop"),
+          seen: events.join(", "),
+        };
+      }),
+  ),
+  claude(
+    "person-command-unhooked",
+    "a command that the person types with ! asks nobody",
+    "the agent runs it",
+    [],
+    (run) =>
+      simple(run, async (scene) => {
+        const pane = await scene.pane({ prompt: "SCRIPT:one" });
+        await seen(scene, pane, "Stop");
+        const before = scene.recorder.hooks("PreToolUse").length;
+        if (run.inverted) {
+          pane.type("SCRIPT:two");
+          await pane.waitForText(/SCRIPT:two/, STEP_MS);
+        } else {
+          pane.type("!");
+          pane.type("touch by-hand.txt");
+          await pane.waitForText(/touch by-hand/, STEP_MS);
+        }
+        pane.enter();
+        if (run.inverted) await seen(scene, pane, "Stop", 2);
+        else
+          await waitFor(
+            () => scene.has("by-hand.txt"),
+            STEP_MS,
+            () => pane.screen(),
+          );
+        const asked = scene.recorder.hooks("PreToolUse").length - before;
+        return { holds: asked === 0, seen: `${asked} PreToolUse` };
+      }),
+  ),
+];
