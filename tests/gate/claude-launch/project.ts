@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeRepo, type TestRepo } from "../../support/jj-repo.ts";
 import type { ClaudeHome } from "../claude-home.ts";
+import { MCP_SERVER } from "../mcp-server.ts";
 
 /** Sentences that must reach the model, by where a person wrote them. */
 export const SENTENCES = {
@@ -11,20 +12,6 @@ export const SENTENCES = {
   "the user's CLAUDE.md": "For all projects: plums.",
   "kiki's briefing": "The gate briefs: cherries.",
 } as const;
-
-/** One tool, `count`, over MCP's stdio transport. */
-const MCP_SERVER = `const { createInterface } = require("node:readline");
-const tool = { name: "count", description: "Counts.", inputSchema: { type: "object", properties: {} } };
-createInterface({ input: process.stdin }).on("line", (line) => {
-  const { id, method, params } = JSON.parse(line);
-  if (id === undefined) return;
-  const result =
-    method === "initialize" ? { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "gate", version: "1" } }
-    : method === "tools/list" ? { tools: [tool] }
-    : {};
-  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\\n");
-});
-`;
 
 /** A skill or agent definition whose front matter brings a hook. */
 function definition(name: string, description: string, home: ClaudeHome, text: string): string {

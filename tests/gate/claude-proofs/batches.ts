@@ -1,7 +1,8 @@
 /** Which calls belong to one response, when their hooks run, and how a batch ends. */
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import type { ModelBlock } from "../../support/model-server.ts";
 import { waitFor } from "../../support/wait.ts";
+import { MCP_SERVER } from "../mcp-server.ts";
 import type { RecordedHook } from "../hook-recorder.ts";
 import { agent, bash, read, say, STEP_MS, write } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
@@ -106,6 +107,28 @@ export const batches: readonly Proof[] = [
     },
   ),
   claude(
+    "hook-holds-call",
+    "a call waits for its hook, however long that takes, and runs after it",
+    "a hook that leaves its waiting to a process of its own",
+    ["soft_pause"],
+    (run) =>
+      use(
+        run,
+        (scene) => [() => [bash(`touch ${scene.file("ran.txt")}`, "toolu_a")]],
+        async (scene) => {
+          const look = `sleep 3; if [ -e '${scene.file("ran.txt")}' ]; then : >'${scene.file("early.txt")}'; fi; : >'${scene.file("looked.txt")}'`;
+          scene.recorder.before(run.inverted ? `(${look}) >/dev/null 2>&1 </dev/null &` : look);
+          await scene.print({ prompt: "SCRIPT:one" });
+          await waitFor(() => scene.has("looked.txt"), STEP_MS, "the look");
+          const early = scene.has("early.txt");
+          return {
+            holds: scene.has("ran.txt") && !early,
+            seen: `after 3 s of the hook the tool ${early ? "had" : "had not"} run; in the end it ${scene.has("ran.txt") ? "had" : "had not"}`,
+          };
+        },
+      ),
+  ),
+  claude(
     "hooks-at-once",
     "hooks of calls that only read run at the same time, so that several of a batch can be held together",
     "calls that write: one at a time",
@@ -182,7 +205,8 @@ export const batches: readonly Proof[] = [
           const events = scene.recorder.hooks().map(({ event }) => event);
           return {
             holds:
-              events.includes("PreToolUse") && !events.some((name) => /^PostToolUse/.test(name)),
+              events.includes("PreToolUse") &&
+              !events.some((name) => name.startsWith("PostToolUse")),
             seen: events.join(", "),
           };
         },
@@ -248,6 +272,75 @@ export const batches: readonly Proof[] = [
               call["prompt_id"] === main?.["prompt_id"] &&
               call["session_id"] === main?.["session_id"],
             seen: show({ call: call?.["agent_id"], batch: batch?.["agent_id"] }),
+          };
+        },
+      ),
+  ),
+  claude(
+    "mcp-hooked",
+    "a tool of the project's MCP server is there, asks like any other, and a denial reaches the model",
+    "a server that has no tools",
+    ["mcp_client"],
+    (run) => {
+      const server = run.inverted ? MCP_SERVER.replace("[tool]", "[]") : MCP_SERVER;
+      return use(
+        run,
+        () => [
+          // Connected in the background: not yet there for the first answer.
+          () => [{ type: "text", text: "Wait.", tail_ms: 2_000 }, bash("echo a", "toolu_wait")],
+          () => [{ type: "tool_use", name: "mcp__gate__count", input: {}, id: "toolu_mcp" }],
+        ],
+        async (scene) => {
+          const config = {
+            mcpServers: { gate: { command: process.execPath, args: [scene.file("mcp.cjs")] } },
+          };
+          writeFileSync(scene.file(".mcp.json"), JSON.stringify(config));
+          writeFileSync(
+            scene.file(".claude/settings.local.json"),
+            JSON.stringify({ enabledMcpjsonServers: ["gate"] }),
+          );
+          writeFileSync(scene.file("mcp.cjs"), server);
+          scene.recorder.denyWith(scene.harness.denyOutput("[kiki] not now"));
+          await scene.print({ prompt: "SCRIPT:one" });
+          const asked = scene.recorder
+            .hooks("PreToolUse")
+            .some(({ payload }) => payload["tool_use_id"] === "toolu_mcp");
+          const told = scene.told("toolu_mcp") ?? "";
+          const expected = scene.harness.expectedResult("[kiki] not now", {
+            toolName: "mcp__gate__count",
+          });
+          return { holds: asked && told === expected, seen: `asked: ${asked}; told: ${told}` };
+        },
+        { files: { ".claude/CLAUDE.md": "Nothing.\n" } },
+      );
+    },
+  ),
+  claude(
+    "stop-after-turn",
+    "Stop comes once, at the turn's end, with every batch closed before it",
+    "looked at before the turn is over",
+    ["quiescence_detection"],
+    (run) =>
+      use(
+        run,
+        () => [() => [bash("echo a", "toolu_a")], () => [bash("echo b", "toolu_b")]],
+        async (scene) => {
+          if (run.inverted) {
+            scene.recorder.before("sleep 2");
+            const pane = await scene.pane({ prompt: "SCRIPT:one" });
+            await waitFor(
+              () => scene.recorder.hooks("PreToolUse").length > 1,
+              STEP_MS,
+              () => pane.screen(),
+            );
+          } else await scene.print({ prompt: "SCRIPT:one" });
+          const events = scene.recorder
+            .hooks()
+            .map(({ event }) => event)
+            .filter((event) => event === "Stop" || event === "PostToolBatch");
+          return {
+            holds: events.join() === "PostToolBatch,PostToolBatch,Stop",
+            seen: events.join(),
           };
         },
       ),

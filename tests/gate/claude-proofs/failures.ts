@@ -159,5 +159,7 @@ function patchHooks(settings: Json, change: (hook: Json) => Json): Json {
 }
 
 function withoutOnFailure(settings: Json): Json {
-  return patchHooks(settings, ({ onFailure: _, ...hook }) => hook);
+  return patchHooks(settings, (hook) =>
+    Object.fromEntries(Object.entries(hook).filter(([name]) => name !== "onFailure")),
+  );
 }

@@ -1,9 +1,12 @@
 /** claude-proofs: every fact about Claude Code that kiki relies on, each with the run in which it must not hold. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { ClaudeCodeHarness } from "../../../src/backends/harness/claude-code/adapter.ts";
+import type { Capabilities } from "../../../src/ports/harness.ts";
+import { CLAUDE_VERSION } from "../install.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import type { GateOptions } from "../options.ts";
-import { reportProofs, runProofs } from "../proof.ts";
+import { provedBy, reportProofs, runProofs, type ProofRow } from "../proof.ts";
 import type { Report } from "../report.ts";
 import { batches } from "./batches.ts";
 import { denials } from "./denials.ts";
@@ -35,4 +38,17 @@ export async function claudeProofs(
     width: WIDTH,
   });
   reportProofs(report, rows);
+  if (options.only === null) claimsAreProved(report, rows);
+}
+
+/** Nothing is claimed for this version that has not been proved here. */
+function claimsAreProved(report: Report, rows: readonly ProofRow[]): void {
+  const proved = provedBy(rows);
+  for (const [capability, claimed] of Object.entries(
+    new ClaudeCodeHarness().capabilities(CLAUDE_VERSION),
+  ))
+    report.check(
+      `${capability}: ${claimed ? "claimed, and proved" : "not claimed"}`,
+      !claimed || proved[capability as keyof Capabilities] === true,
+    );
 }
