@@ -16,6 +16,7 @@ import { ROOT } from "../../scripts/packages.ts";
 import { waitFor } from "../support/wait.ts";
 import { claudeLaunch } from "./claude-launch/suite.ts";
 import { claudeProofs } from "./claude-proofs/suite.ts";
+import { claudeRestart } from "./claude-restart/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
@@ -35,6 +36,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   "claude-launch": claudeLaunch,
   "claude-proofs": claudeProofs,
   "claude-smoke": claudeSmoke,
+  "claude-restart": claudeRestart,
 };
 
 /** Daemons and harnesses that were told to end may still be writing their last lines. */
