@@ -18,6 +18,7 @@ import { claudeLaunch } from "./claude-launch/suite.ts";
 import { claudeProofs } from "./claude-proofs/suite.ts";
 import { claudeRestart } from "./claude-restart/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
+import { cost } from "./cost/suite.ts";
 import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
   insideNamespace,
@@ -37,6 +38,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   "claude-proofs": claudeProofs,
   "claude-smoke": claudeSmoke,
   "claude-restart": claudeRestart,
+  cost,
 };
 
 /** Daemons and harnesses that were told to end may still be writing their last lines. */
