@@ -5,7 +5,7 @@ import { startModelServer, type ModelStep } from "../../support/model-server.ts"
 import { makeClaudeHome } from "../claude-home.ts";
 import { CLAUDE, CLAUDE_VERSION, HARNESS_BIN } from "../install.ts";
 import { bash, say } from "../model.ts";
-import { CALLS, type CostKit } from "./suite.ts";
+import { CALLS, type CostKit } from "./kit.ts";
 
 const WITHOUT_DIALOGS = ["--permission-mode", "bypassPermissions"];
 

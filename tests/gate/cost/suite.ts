@@ -6,7 +6,6 @@
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { percentile } from "../../../scripts/bench/stats.ts";
-import type { HarnessName } from "../../../src/ports/harness.ts";
 import { runInPane, tmuxOn } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
 import { makeWorld, type World } from "../../support/world.ts";
@@ -16,28 +15,9 @@ import type { LoopbackProof } from "../namespace.ts";
 import { kikiFolder, type GateOptions } from "../options.ts";
 import type { Report } from "../report.ts";
 import { claudeKit } from "./claude.ts";
+import { CALLS, type CostKit } from "./kit.ts";
 
 const STARTS = 3;
-export const CALLS = 30;
-
-/** One harness as this suite drives it. */
-export interface CostKit {
-  harness: HarnessName;
-  version: string;
-  /** Folder of the executable. */
-  bin: string;
-  /** A scripted model that has `CALLS` calls made, one a response. */
-  model: { close(): Promise<void> };
-  /** Milliseconds since the epoch at which the model was asked, oldest first, for the run with that word in its prompt. */
-  askedAt(word: string): number[];
-  prompt(word: string): string;
-  /** Variables for the person's shell. */
-  env: Record<string, string>;
-  /** Command line without kiki. */
-  bare(word: string): string[];
-  /** Arguments of `kk new` after name and prompt. */
-  thread: readonly string[];
-}
 
 type MakeKit = (dir: string, repo: string) => Promise<CostKit>;
 const KITS: readonly MakeKit[] = [claudeKit];
