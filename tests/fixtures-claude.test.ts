@@ -18,9 +18,13 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "../fixtures/agents/claude-code/args.ts";
-import { parseScenario } from "../fixtures/agents/claude-code/scenario.ts";
+import { parseScenario } from "../fixtures/agents/common/scenario.ts";
 import { processesMentioning } from "../scripts/leftovers.ts";
-import { lastToolResults, messageText, startModelServer } from "./support/model-server.ts";
+import {
+  lastToolResults,
+  messageText,
+  startModelServer,
+} from "../fixtures/model-servers/claude.ts";
 
 const CLAUDE = join(dirname(import.meta.dir), "fixtures", "agents", "claude");
 const WAIT_MS = 8_000;
@@ -227,7 +231,7 @@ afterAll(async () => {
   } finally {
     rmSync(root, { recursive: true, force: true });
   }
-});
+}, WAIT_MS + 2_000);
 
 describe("command line", () => {
   test("claude: --version → as the real one prints it", async () => {

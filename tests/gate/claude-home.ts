@@ -39,15 +39,21 @@ export interface ClaudeHome {
 }
 
 /**
- * `trusted`: absolute path of the main repository. Its colocated workspaces are git worktrees of it, which Claude Code
+ * `globalState`: further keys of its state file. `trusted`: absolute path of the main repository. Its colocated workspaces are git worktrees of it, which Claude Code
  * trusts along with it.
  */
-export function makeClaudeHome(dir: string, trusted: string, modelUrl: string): ClaudeHome {
+export function makeClaudeHome(
+  dir: string,
+  trusted: string,
+  modelUrl: string,
+  globalState: object = {},
+): ClaudeHome {
   const configDir = join(dir, "claude");
   const markerDir = join(dir, "markers");
   const tmp = join(dir, "claude-tmp");
   for (const folder of [configDir, markerDir, tmp]) mkdirSync(folder, { recursive: true });
   const state = {
+    ...globalState,
     hasCompletedOnboarding: true,
     customApiKeyResponses: { approved: [API_KEY.slice(-20)], rejected: [] },
     projects: { [trusted]: { hasTrustDialogAccepted: true } },

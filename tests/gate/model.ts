@@ -1,5 +1,9 @@
 /** Small words for writing model scripts, and for finding what the real harness asked the scripted model. */
-import type { ModelBlock, ModelServer, RecordedRequest } from "../support/model-server.ts";
+import type {
+  ModelBlock,
+  ModelServer,
+  RecordedRequest,
+} from "../../fixtures/model-servers/claude.ts";
 import { waitFor } from "../support/wait.ts";
 
 /** Time for the real harness to come to a step: its start takes seconds on a busy machine. */

@@ -32,10 +32,14 @@ const WANTED: readonly [name: string, event: string, which: (p: Payload) => bool
     (p) => calls(p)[0]?.["tool_name"] === "Agent",
   ],
   ["PostToolBatch.subagent", "PostToolBatch", (p) => p["agent_id"] !== undefined],
-  ["Notification", "Notification", () => true],
+  ["Notification", "Notification", (p) => p["notification_type"] === "permission_prompt"],
   ["Stop", "Stop", () => true],
   ["SubagentStop", "SubagentStop", () => true],
-  ["SessionEnd", "SessionEnd", () => true],
+  ["SessionEnd", "SessionEnd", (p) => p["reason"] !== "clear"],
+  ["SessionStart.compact", "SessionStart", (p) => p["source"] === "compact"],
+  ["SessionStart.clear", "SessionStart", (p) => p["source"] === "clear"],
+  ["SessionEnd.clear", "SessionEnd", (p) => p["reason"] === "clear"],
+  ["Notification.idle", "Notification", (p) => p["notification_type"] === "idle_prompt"],
 ];
 
 function isTaskNotification(p: Payload): boolean {

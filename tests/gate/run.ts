@@ -19,6 +19,7 @@ import { claudeProofs } from "./claude-proofs/suite.ts";
 import { claudeRestart } from "./claude-restart/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { cost } from "./cost/suite.ts";
+import { codexPayloads } from "./codex-payloads/suite.ts";
 import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
   insideNamespace,
@@ -39,6 +40,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   "claude-smoke": claudeSmoke,
   "claude-restart": claudeRestart,
   cost,
+  "codex-payloads": codexPayloads,
 };
 
 /** Daemons and harnesses that were told to end may still be writing their last lines. */

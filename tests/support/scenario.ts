@@ -1,4 +1,4 @@
-/** Building blocks of scenarios for the scripted agent, and reading what it logged (fixtures/agents/claude-code). */
+/** Building blocks of scenarios for both scripted agents, and reading what they logged (fixtures/agents/common). */
 import { existsSync, readFileSync } from "node:fs";
 
 export const bash = (id: string, command: string) => ({

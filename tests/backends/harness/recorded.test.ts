@@ -20,6 +20,14 @@ const helper = { ...main, agentId: HELPER };
 const MEANINGS: Readonly<Record<string, Partial<HarnessEvent>>> = {
   SessionStart: { type: "SessionStarted", sessionId: SESSION, source: "startup" },
   "SessionStart.resume": { type: "SessionStarted", sessionId: SESSION, source: "resume" },
+  "SessionStart.compact": { type: "SessionStarted", sessionId: SESSION, source: "compact" },
+  "SessionStart.clear": {
+    type: "SessionStarted",
+    sessionId: "00000000-0000-4000-8000-000000000006",
+    source: "clear",
+  },
+  "SessionEnd.clear": { type: "SessionEnded", sessionId: SESSION, reason: "clear" },
+  "Notification.idle": { type: "Attention", sessionId: SESSION, kind: "idle_prompt" },
   UserPromptSubmit: {
     type: "UserPrompt",
     sessionId: SESSION,

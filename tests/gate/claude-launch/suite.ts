@@ -12,7 +12,7 @@ import {
   type ModelBlock,
   type ModelScripts,
   type ModelServer,
-} from "../../support/model-server.ts";
+} from "../../../fixtures/model-servers/claude.ts";
 import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
 import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";
@@ -38,6 +38,8 @@ import { makeProject, SENTENCES } from "./project.ts";
 
 const SESSION = "5f0b1c7e-3d8a-4b60-9f52-0a1d2e3c4b5a";
 const SECRET = "launch-secret";
+/** Soon enough to be waited for; a minute without this. */
+const IDLE_MS = 2_000;
 /** Two lines, a leading dash, and a marker as a start-up delivery carries it. */
 const PROMPT = "-x --settings no option\nSCRIPT:launch [[kiki:startup-1]]";
 const SECOND_PROMPT = "- once more SCRIPT:again";
@@ -93,7 +95,9 @@ export async function claudeLaunch(
   const model = startModelServer({ scripts: scripts(() => scene!), recordDir: join(dir, "model") });
   const socket = join(dir, "tmux.sock");
   try {
-    const project = await makeProject(dir, (root) => makeClaudeHome(dir, root, model.url));
+    const project = await makeProject(dir, (root) =>
+      makeClaudeHome(dir, root, model.url, { messageIdleNotifThresholdMs: IDLE_MS }),
+    );
     scene = {
       dir,
       workspace: project.workspace,
@@ -312,7 +316,26 @@ async function secondLaunch(report: Report, scene: Scene, socket: string): Promi
     recorder.hooks("UserPromptSubmit").at(-1)?.payload["prompt"] === SECOND_PROMPT,
   );
   await waitFor(() => recorder.hooks("Stop").length > 1, STEP_MS, "second Stop");
-  await leave(report, scene, pane, 2);
+  await leftAlone(report, scene, pane);
+  await leave(report, scene, pane, 3);
+}
+
+/** What a session does when nobody types, and when the person sums it up or clears it. */
+async function leftAlone(report: Report, { recorder }: Scene, pane: PaneRun): Promise<void> {
+  const idle = (): boolean =>
+    recorder.hooks("Notification").some((h) => h.payload["notification_type"] === "idle_prompt");
+  await waitFor(idle, STEP_MS, "an idle notification");
+  const ids: unknown[] = [];
+  for (const source of ["compact", "clear"]) {
+    const started = () =>
+      recorder.hooks("SessionStart").find((h) => h.payload["source"] === source);
+    pane.type(`/${source}`);
+    await pane.waitForText(new RegExp(`/${source}`), STEP_MS);
+    pane.enter();
+    ids.push((await waitFor(started, STEP_MS, `/${source}`)).payload["session_id"]);
+  }
+  report.check("/compact keeps the session id", ids[0] === SESSION);
+  report.check("/clear begins another session", ids[1] !== SESSION);
 }
 
 async function leave(

@@ -1,6 +1,6 @@
 /** Which calls belong to one response, when their hooks run, and how a batch ends. */
 import { existsSync, writeFileSync } from "node:fs";
-import type { ModelBlock } from "../../support/model-server.ts";
+import type { ModelBlock } from "../../../fixtures/model-servers/claude.ts";
 import { waitFor } from "../../support/wait.ts";
 import { MCP_SERVER } from "../mcp-server.ts";
 import type { RecordedHook } from "../hook-recorder.ts";

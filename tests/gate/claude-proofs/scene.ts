@@ -10,7 +10,7 @@ import {
   type ModelMessage,
   type ModelScripts,
   type ModelServer,
-} from "../../support/model-server.ts";
+} from "../../../fixtures/model-servers/claude.ts";
 import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
 import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";
 import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";

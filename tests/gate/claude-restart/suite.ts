@@ -12,7 +12,7 @@ import {
   type ModelScripts,
   type ModelServer,
   type RecordedRequest,
-} from "../../support/model-server.ts";
+} from "../../../fixtures/model-servers/claude.ts";
 import { waitFor } from "../../support/wait.ts";
 import { makeWorld, type World } from "../../support/world.ts";
 import { makeClaudeHome } from "../claude-home.ts";

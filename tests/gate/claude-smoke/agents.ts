@@ -1,6 +1,6 @@
 /** The demo's two agents as the scripted model plays them for the real Claude Code. */
 import { join } from "node:path";
-import type { ModelScripts } from "../../support/model-server.ts";
+import type { ModelScripts } from "../../../fixtures/model-servers/claude.ts";
 import { bash, edit, read, say, write, type Cues } from "../model.ts";
 
 const PARSER_V1 =

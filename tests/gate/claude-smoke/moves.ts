@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { repoPaths, statePaths } from "../../../src/core/paths.ts";
-import type { ModelMessage, RecordedRequest } from "../../support/model-server.ts";
+import type { ModelMessage, RecordedRequest } from "../../../fixtures/model-servers/claude.ts";
 import type { World } from "../../support/world.ts";
 import type { Report } from "../report.ts";
 import { TOOL_OF } from "./agents.ts";

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { startModelServer, type ModelServer } from "../../support/model-server.ts";
+import { startModelServer, type ModelServer } from "../../../fixtures/model-servers/claude.ts";
 import { waitFor } from "../../support/wait.ts";
 import { makeWorld, type World } from "../../support/world.ts";
 import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";

@@ -1,7 +1,7 @@
 /** Claude Code in the cost suite. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { startModelServer, type ModelStep } from "../../support/model-server.ts";
+import { startModelServer, type ModelStep } from "../../../fixtures/model-servers/claude.ts";
 import { makeClaudeHome } from "../claude-home.ts";
 import { CLAUDE, CLAUDE_VERSION, HARNESS_BIN } from "../install.ts";
 import { bash, say } from "../model.ts";
