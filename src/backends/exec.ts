@@ -134,6 +134,67 @@ export function runSync(request: Pick<RunRequest, "argv" | "cwd" | "env" | "time
   }
 }
 
+/** One command that answers on its standard output while it is being spoken to. */
+export interface Conversation {
+  /** One line to its standard input. */
+  say: (line: string) => void;
+  /** The next line of its standard output; null once there is none any more. */
+  hear: () => Promise<string | null>;
+}
+
+/**
+ * Speaks line by line with a command and ends its whole group when `talk` is over, or after `timeoutMs`: then `hear`
+ * gives null. Through pipes, the one place where a command has to be answered while it runs. Errors as `run`.
+ */
+export async function converse<T>(
+  request: Pick<RunRequest, "argv" | "cwd" | "env" | "timeoutMs" | "maxOutputBytes">,
+  talk: (with_: Conversation) => Promise<T>,
+): Promise<T> {
+  const child = spawnIn(request, { stdin: "pipe", stdout: "pipe", stderr: "ignore" });
+  const reader = child.stdout.getReader();
+  const timer = setTimeout(() => {
+    void endGroup(child.pid, child.exited);
+    // A grandchild of another group may keep the pipe open.
+    void reader.cancel().catch(() => undefined);
+  }, request.timeoutMs);
+  const decoder = new TextDecoder();
+  const cap = request.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
+  let [text, bytes] = ["", 0];
+  try {
+    return await talk({
+      say(line) {
+        void child.stdin.write(`${line}\n`);
+        void child.stdin.flush();
+      },
+      async hear() {
+        for (;;) {
+          const end = text.indexOf("\n");
+          if (end >= 0) {
+            const line = text.slice(0, end);
+            text = text.slice(end + 1);
+            return line;
+          }
+          const { value, done } = await reader.read();
+          bytes += value?.length ?? 0;
+          if (bytes > cap) {
+            throw fail(
+              "failed",
+              "command-output",
+              `${request.argv[0]} wrote more output than kiki accepts`,
+            );
+          }
+          if (done) return null;
+          text += decoder.decode(value, { stream: true });
+        }
+      },
+    });
+  } finally {
+    clearTimeout(timer);
+    await endGroup(child.pid, child.exited);
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
 export interface DetachedCommand {
   pid: number;
   /** Resolves when the process has ended. Never rejects. */
@@ -172,15 +233,28 @@ function start(
   request: Pick<RunRequest, "argv" | "cwd" | "env">,
   files: Pick<CommandFiles, "stdinFd" | "stdoutFd" | "stderrFd">,
 ) {
+  return spawnIn(request, {
+    stdin: files.stdinFd ?? "ignore",
+    stdout: files.stdoutFd,
+    stderr: files.stderrFd,
+  });
+}
+
+function spawnIn<
+  const In extends "pipe" | "ignore" | number,
+  const Out extends "pipe" | number,
+  const Err extends "ignore" | number,
+>(
+  request: Pick<RunRequest, "argv" | "cwd" | "env">,
+  streams: { stdin: In; stdout: Out; stderr: Err },
+): Bun.Subprocess<In, Out, Err> {
   try {
+    // Own session and group: a time-out ends everything the command started, and nothing asks on a terminal.
     return Bun.spawn([...request.argv], {
       cwd: request.cwd,
       env: request.env,
-      // Own session and group: a time-out ends everything the command started, and nothing asks on a terminal.
       detached: true,
-      stdin: files.stdinFd ?? "ignore",
-      stdout: files.stdoutFd,
-      stderr: files.stderrFd,
+      ...streams,
     });
   } catch (error) {
     const code = (error as { code?: string }).code;

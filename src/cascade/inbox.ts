@@ -288,7 +288,7 @@ export class Inbox {
       toolUseId: c.toolUseId,
       expected: payload === null ? "\0" : adapter.expectedResult(payload, { toolName: c.toolName }),
       // Anything inside the harness's own refusal wrapper did not run, whatever the text.
-      generic: [adapter.expectedResult("", { toolName: c.toolName })],
+      generic: adapter.refusalPrefixes({ toolName: c.toolName }),
     }));
     return judgeReceipt(blocked, new Map(event.calls.map((c) => [c.toolUseId, c.response])));
   }

@@ -46,7 +46,7 @@ function clientLines(): DoctorLine[] {
     ...TOOLS.map(toolLine),
     stateLine(),
     socketLine(),
-    harnessLine(),
+    ...harnessLines(),
   ];
 }
 
@@ -102,18 +102,23 @@ function socketLine(): DoctorLine {
   }
 }
 
-/** Without the default harness no thread can be made; another one is a choice of its own. */
-function harnessLine(): DoctorLine {
-  const name = DEFAULT_HARNESS;
-  const path = findHarness(name, process.env);
-  if (path !== null) return { name, ok: true, detail: path, fix: null };
-  const detail = `${HARNESS_BINARIES[name]} is not on PATH`;
-  return {
-    name,
-    ok: false,
-    detail,
-    fix: "install Claude Code: https://code.claude.com/docs/en/setup",
-  };
+const INSTALL: Readonly<Record<string, string>> = {
+  "claude-code": "install Claude Code: https://code.claude.com/docs/en/setup",
+  codex: "install Codex: https://developers.openai.com/codex/cli",
+};
+
+/** Without the default harness no thread can be made; another one is a choice of its own, and may be missing. */
+function harnessLines(): DoctorLine[] {
+  return Object.entries(HARNESS_BINARIES).map(([name, binary]) => {
+    const path = findHarness(name, process.env);
+    if (path === null) {
+      const ok = name !== DEFAULT_HARNESS;
+      return { name, ok, detail: `${binary} is not on PATH`, fix: INSTALL[name] ?? null };
+    }
+    // npm's Codex is a script that starts a program of another 300 MB: asked for its version like any tool.
+    const version = versionIn(ask([path, "--version"])?.stdout ?? "");
+    return { name, ok: true, detail: version === null ? path : `${version} (${path})`, fix: null };
+  });
 }
 
 async function daemonLines(): Promise<DoctorLine[]> {

@@ -30,6 +30,10 @@ const NAMES = new Set([
   "CLAUDE_CODE_TMPDIR",
   "CLOUD_ML_REGION",
   "IS_SANDBOX",
+  // Codex: where the person's login is, a key, a certificate.
+  "CODEX_HOME",
+  "CODEX_API_KEY",
+  "CODEX_CA_CERTIFICATE",
   // Where jj and git find the person's configuration.
   "JJ_CONFIG",
   "GIT_CONFIG_GLOBAL",
@@ -42,6 +46,7 @@ const PREFIXES = [
   "SSL_CERT_",
   "ANTHROPIC_",
   "CLAUDE_CODE_USE_",
+  "OPENAI_",
   "AWS_",
   "GOOGLE_",
   "VERTEX",

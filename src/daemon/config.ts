@@ -114,6 +114,7 @@ export class Config {
       workspacesRoot: root === null ? null : this.#expanded(root),
       briefing: now.value("agent.briefing"),
       agentEnv: now.map("agent.env.<NAME>"),
+      codex: { boundary: now.value("agent.codex.boundary"), auth: now.value("agent.codex.auth") },
       shellPane: {
         wanted: now.value("ui.shell_pane"),
         position: now.value("ui.shell_pane_position"),

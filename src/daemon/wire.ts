@@ -8,6 +8,7 @@ import * as files from "../backends/files.ts";
 import * as folders from "../backends/folders.ts";
 import { createFsEvents } from "../backends/fs-events.ts";
 import { ClaudeCodeHarness } from "../backends/harness/claude-code/adapter.ts";
+import { CodexHarness } from "../backends/harness/codex/adapter.ts";
 import { realIds } from "../backends/ids.ts";
 import { createJj } from "../backends/jj/backend.ts";
 import { processesFor } from "../backends/processes/select.ts";
@@ -138,12 +139,13 @@ function sourceEntry(): string | null {
   return BUILD === "dev" ? join(import.meta.dir, "..", "main.ts") : null;
 }
 
-const HARNESSES: Partial<Record<HarnessName, Harness>> = { "claude-code": new ClaudeCodeHarness() };
+const HARNESSES: Record<HarnessName, Harness> = {
+  "claude-code": new ClaudeCodeHarness(),
+  codex: new CodexHarness(),
+};
 
 function harness(name: HarnessName): Harness {
-  const adapter = HARNESSES[name];
-  if (adapter !== undefined) return adapter;
-  throw fail("usage", "harness-unavailable", `${name} threads are not available in this version`);
+  return HARNESSES[name];
 }
 
 async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntime> {

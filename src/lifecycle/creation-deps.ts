@@ -1,12 +1,12 @@
 /** What making a thread needs from the world, and what its steps share. */
 import type { CreateStep } from "../core/plans/agent.ts";
 import type { SetupRecipe } from "../core/setup.ts";
-import type { CommitId, OpId, RepoId, ThreadId } from "../core/ids.ts";
+import type { CommitId, IncarnationId, OpId, RepoId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
 import type { SerialQueues } from "../core/serial-queue.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { CrashPoints } from "../ports/crash.ts";
-import type { Harness, HarnessName } from "../ports/harness.ts";
+import type { CodexSettings, Harness, HarnessName } from "../ports/harness.ts";
 import type { Ids } from "../ports/ids.ts";
 import type { JjBackend, JjRepo } from "../ports/jj.ts";
 import type { Log } from "../ports/log.ts";
@@ -76,6 +76,7 @@ export interface CreationSettings {
   /** `[agent] env`: what agent and shell get on top of the person's own environment. */
   agentEnv: Readonly<Record<string, string>>;
   shellPane: ShellPaneSettings;
+  codex: CodexSettings;
 }
 
 export const NO_SETUP: SetupSettings = { copy: [], run: "", timeoutS: 600, source: "default" };
@@ -85,6 +86,7 @@ const NOTHING_CONFIGURED: CreationSettings = {
   briefing: true,
   agentEnv: {},
   shellPane: { wanted: true, position: "below", sizePercent: 25, minRows: 24 },
+  codex: { boundary: "soft", auth: "copy" },
 };
 
 /** Configuration as it is now; the defaults where a caller has none. */
@@ -222,6 +224,8 @@ export interface CreateContext {
   readonly args: CreateArgs;
   /** Something outside the journal that must end the creation, for example changed settings found at the gate. */
   trouble(): Error | null;
+  /** The agent's composer stands in its pane. */
+  composerSeen(incarnation: IncarnationId): Promise<void>;
 }
 
 export function threadOf(ctx: CreateContext): ThreadRow {

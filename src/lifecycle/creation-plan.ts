@@ -44,7 +44,7 @@ export interface CreationPlan {
 }
 
 /**
- * `once.again`: the thread is there already, its creation failed. Throws KikiError, each one line with its remedy: `harness-unknown`, `harness-unavailable`, `harness-missing`,
+ * `once.again`: the thread is there already, its creation failed. Throws KikiError, each one line with its remedy: `harness-unknown`, `harness-missing`,
  * `prompt-too-long`, `name-too-long`, `text-with-nul`, `harness-arg`, `harness-version`, `follow-options`, `unknown-thread`, `ambiguous-thread`, `parent-not-active`,
  * `harness-unsupported`, `base-not-one-commit`, `no-workspace`, `workspaces-root-missing`, `workspace-path-exists`, `workspace-exists`,
  * `bookmark-exists`, `session-exists`, and the version errors of jj, git and tmux.
@@ -61,7 +61,7 @@ export async function planCreation(
   const threads = allThreads(deps.db);
   const parent = chooseParent(threads, input);
   const { names } = chosen;
-  const { briefing, agentEnv: configuredEnv, shellPane: pane } = settingsOf(deps);
+  const { briefing, agentEnv: configuredEnv, shellPane: pane, codex } = settingsOf(deps);
   const shellPane =
     pane.wanted && input.rows >= pane.minRows
       ? { position: pane.position, sizePercent: pane.sizePercent }
@@ -114,7 +114,13 @@ export async function planCreation(
     harnessVersion,
     tools,
     tmuxVersion,
-    settings: { briefing, env: configuredEnv, shellPane },
+    // Absent for another harness: its plans are those of before.
+    settings: {
+      briefing,
+      env: configuredEnv,
+      shellPane,
+      ...(harness === "codex" ? { codex } : {}),
+    },
     setup,
   };
   const digest = sha256Hex(canonicalJson(["NewThread", deps.repoId, input, observed, text]));
@@ -176,14 +182,6 @@ function checkHarness(
       "harness-unknown",
       `no harness "${asked}"`,
       `--harness is ${HARNESSES.join(" or ")}`,
-    );
-  }
-  if (harness === "codex") {
-    throw fail(
-      "usage",
-      "harness-unavailable",
-      "codex threads are not available in this version",
-      "pass --harness claude-code",
     );
   }
   if (input.harnessExecutable === null) {

@@ -8,7 +8,7 @@ import {
   threadOf,
   type CreateContext,
 } from "./creation-deps.ts";
-import { prepareLaunch } from "./launch-prepare.ts";
+import { conversationFor, prepareLaunch } from "./launch-prepare.ts";
 import { readLaunch, verifyFiles, type LaunchFile } from "./launch.ts";
 import type { StepDef } from "./saga-runner.ts";
 
@@ -55,8 +55,8 @@ function pathsOf(ctx: CreateContext): ReturnType<typeof threadPaths> {
 
 interface ConfigIdentity {
   incarnation: string;
-  /** The harness's conversation id, chosen by kiki. */
-  sessionId: string;
+  /** The harness's conversation id, chosen by kiki; null where the harness names its conversations itself. */
+  sessionId: string | null;
 }
 
 /** The launch file without what is secret in it. */
@@ -66,7 +66,10 @@ export type ConfigEvidence = Omit<LaunchFile, "argv" | "env" | "cwd" | "files"> 
 
 export const harnessConfigStep: StepDef<CreateContext, ConfigIdentity, ConfigEvidence> = {
   name: "harness-config",
-  identity: (ctx) => ({ incarnation: ctx.deps.ids.uuid(), sessionId: ctx.deps.ids.uuid() }),
+  identity: (ctx) => ({
+    incarnation: ctx.deps.ids.uuid(),
+    sessionId: conversationFor(ctx.deps, threadOf(ctx).harness, null).sessionId,
+  }),
   async observe(ctx, id) {
     const path = launchFile(harnessFolder(ctx));
     const launch = await readLaunch(ctx.deps.files, path);

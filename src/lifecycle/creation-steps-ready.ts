@@ -47,7 +47,12 @@ async function awaitReady(ctx: CreateContext, id: ReadyEvidence): Promise<ReadyE
     // Read before the verdict: the pane holds what the harness said last.
     shown = (await paneText(ctx, paneId)) ?? shown;
     if (session.retiredAt !== null) throw endedEarly(ctx, session.lastEvent, shown);
-    const dialog = ctx.deps.harness(session.harness).startupDialog(shown);
+    const adapter = ctx.deps.harness(session.harness);
+    const dialog = adapter.startupDialog(shown);
+    if (dialog === null && adapter.naming === "harness" && adapter.composer(shown)) {
+      await ctx.composerSeen(id.incarnation);
+      if (sessionById(db, id.incarnation)?.readyAt !== null) continue;
+    }
     if (dialog !== null) {
       limitMs = DIALOG_TIMEOUT_MS;
       askForDialog(ctx, id.incarnation, dialog);

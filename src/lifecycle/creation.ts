@@ -319,6 +319,7 @@ function contextOf(deps: CreationDeps, op: OperationRow, around: Around): Create
     threadId,
     args: op.args as CreateArgs,
     trouble: () => around.gate.trouble(threadId),
+    composerSeen: (incarnation) => around.gate.composerSeen(incarnation),
   };
 }
 

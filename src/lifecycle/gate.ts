@@ -28,7 +28,7 @@ import {
 } from "../store/sessions.ts";
 import { setLifecycle, threadById } from "../store/threads.ts";
 import type { CreationDeps } from "./creation-deps.ts";
-import { provedLaunch, type Launch } from "./launch.ts";
+import { provedLaunch, type Launch, type LaunchFile } from "./launch.ts";
 import type { Signals } from "./signals.ts";
 
 /** Exit status of a wrapper that could not start the harness at all, as a shell would give it. */
@@ -204,6 +204,47 @@ export class Gate {
     });
     ready?.committed();
     this.#settled(before.threadId, ready?.active === true);
+  }
+
+  /**
+   * The other way to be ready, for a harness that reports its session with the first prompt only and was started
+   * without one. The caller has seen its composer. It counts for the very process that the gate let through, running
+   * what was proved, with this incarnation's secret in its environment; anything else changes nothing.
+   */
+  async composerSeen(incarnation: IncarnationId): Promise<void> {
+    const { db, files } = this.#deps;
+    const before = this.#session(incarnation);
+    if (before.retiredAt !== null || before.readyAt !== null) return;
+    let launch: LaunchFile;
+    try {
+      launch = await provedLaunch(files, gateOf(db, incarnation)?.launchFile ?? "", before);
+    } catch (error) {
+      this.#report(before.threadId, error as Error);
+      return;
+    }
+    if (launch.readyBy !== "composer" || !this.#runs(before, launch)) return;
+    const ready = write(db, () => {
+      const session = this.#session(incarnation);
+      const waiting = session.retiredAt === null && session.readyAt === null;
+      return waiting ? this.#becomeReady(db, incarnation) : null;
+    });
+    ready?.committed();
+    this.#settled(before.threadId, ready?.active === true);
+  }
+
+  /** Whether the reported process is there and is the launch: its command line, and in its environment every mark. */
+  #runs({ pid, startTime }: SessionRow, { argv, env, marks = [] }: LaunchFile): boolean {
+    const { processes } = this.#deps;
+    const process = pid === null ? null : processes.identify(pid);
+    if (process === null || process.startTime !== startTime || marks.length === 0) return false;
+    // In front of a script stands its interpreter.
+    const running = processes.argvOf(process)?.slice(-argv.length);
+    if (running === undefined || running.join("\0") !== argv.join("\0")) return false;
+    return marks.every((name) =>
+      processes
+        .sample([`${name}=${env[name] ?? ""}`])
+        .processes.some((p) => p.pid === pid && p.startTime === startTime && p.marked === "yes"),
+    );
   }
 
   isReady(incarnation: IncarnationId): boolean {

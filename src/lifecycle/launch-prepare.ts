@@ -2,7 +2,7 @@
 import { composeBriefing } from "../core/briefing.ts";
 import { fail } from "../core/errors.ts";
 import { repoPaths, threadPaths } from "../core/paths.ts";
-import type { LaunchRequest } from "../ports/harness.ts";
+import type { HarnessName, LaunchRequest } from "../ports/harness.ts";
 import { threadById, type ThreadRow } from "../store/threads.ts";
 import { envFile, settingsOf, sha256Hex, type CreationDeps } from "./creation-deps.ts";
 import { checkCapabilities } from "./creation-plan.ts";
@@ -13,8 +13,8 @@ const FOLDER_MODE = 0o700;
 
 export interface LaunchOrder {
   incarnation: string;
-  /** The harness's conversation id. */
-  sessionId: string;
+  /** The harness's conversation id; null: a new one, which the harness names itself. */
+  sessionId: string | null;
   /** The conversation is there already. */
   resume: boolean;
   prompt: string | null;
@@ -41,6 +41,8 @@ export async function prepareLaunch(
   await deps.files.ensureDir(repoPaths(deps.stateDir, deps.repoId).errors, FOLDER_MODE);
   const secret = deps.ids.secret(SECRET_BYTES);
   const spec = await harness.prepare(launchRequest(deps, thread, { ...order, secret, env }));
+  for (const name of spec.withholds ?? []) capabilities[name] = false;
+  checkCapabilities(thread.harness, harnessVersion, capabilities);
   const hashes: Record<string, string> = {};
   for (const path of spec.files) {
     const sha256 = await deps.files.sha256(path);
@@ -57,8 +59,21 @@ export async function prepareLaunch(
     secretSha256: sha256Hex(secret),
     settingsFingerprint: spec.settingsFingerprint,
     capabilities,
+    readyBy: harness.naming === "harness" && order.prompt === null ? "composer" : "session",
+    marks: spec.marks ?? [],
     files: hashes,
   };
+}
+
+/** The conversation an agent is to have: the proved one taken up again, else a new one under whoever names it. */
+export function conversationFor(
+  deps: CreationDeps,
+  harness: HarnessName,
+  proved: string | null,
+): Pick<LaunchOrder, "sessionId" | "resume"> {
+  const own = (): string | null =>
+    deps.harness(harness).naming === "kiki" ? deps.ids.uuid() : null;
+  return { sessionId: proved ?? own(), resume: proved !== null };
 }
 
 /** The environment approved for the agent, which a set-up recipe gets as well. Throws `environment-lost`. */
@@ -93,6 +108,7 @@ function launchRequest(
     extraArgs: thread.harnessArgs,
     env: of.env,
     briefing: settingsOf(deps).briefing ? briefingOf(deps, thread, of.follows) : null,
+    codex: settingsOf(deps).codex,
     hook: {
       executable: deps.hookPath,
       socket: deps.socketPath,

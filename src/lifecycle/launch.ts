@@ -13,10 +13,14 @@ export interface LaunchFile {
   env: Record<string, string>;
   cwd: string;
   harnessVersion: string;
-  harnessSessionId: string;
+  harnessSessionId: string | null;
   secretSha256: string;
   settingsFingerprint: string;
   capabilities: Capabilities;
+  /** By what it will be ready: the harness's own report, or its composer where that comes with the first prompt only. */
+  readyBy?: "session" | "composer";
+  /** Variables that show in a running process that it is this very start's. */
+  marks?: readonly string[];
   /** Hex SHA-256 of every generated file, by path. */
   files: Record<string, string>;
 }

@@ -30,7 +30,7 @@ import { freeze } from "./freeze.ts";
 import { resume, resumeAtBoot } from "./freeze-resume.ts";
 import type { Gate } from "./gate.ts";
 import { provedLaunch } from "./launch.ts";
-import { prepareLaunch } from "./launch-prepare.ts";
+import { conversationFor, prepareLaunch } from "./launch-prepare.ts";
 import type { Signals } from "./signals.ts";
 
 const FILE_MODE = 0o600;
@@ -136,8 +136,7 @@ export class Relaunch {
     const conversation = provenConversation(db, threadId);
     const launch = await prepareLaunch(this.#deps, thread, {
       incarnation,
-      sessionId: conversation ?? ids.uuid(),
-      resume: conversation !== null,
+      ...conversationFor(this.#deps, thread.harness, conversation),
       prompt: startup?.prompt(deliveryId) ?? (conversation === null ? thread.firstPrompt : null),
       follows: parentOf(db, threadId),
     });
@@ -186,8 +185,13 @@ export class Relaunch {
       if (session.retiredAt !== null) return "ended";
       if (session.readyAt !== null) return "ready";
       const shown = await this.#paneText(thread);
-      const dialog =
-        shown === null ? null : this.#deps.harness(harness).startupDialog(shown.text ?? "");
+      const text = shown?.text ?? "";
+      const adapter = this.#deps.harness(harness);
+      const dialog = adapter.startupDialog(text);
+      if (dialog === null && adapter.naming === "harness" && adapter.composer(text)) {
+        await this.#gate.composerSeen(incarnation);
+        if (sessionById(db, incarnation)?.readyAt !== null) continue;
+      }
       if (dialog !== null) {
         limitMs = DIALOG_TIMEOUT_MS;
         this.#askForDialog(thread, incarnation, dialog);

@@ -25,8 +25,10 @@ export type Batching = "reported" | "serial";
 export interface SessionRecord {
   /** Responses that were complete before the call's line, by call id: calls of one response have the same number. */
   responses: ReadonlyMap<string, number>;
-  /** Exactly what the model gets as the result, by call id. */
+  /** Exactly what the model gets as the result, by call id; what is no refusal may be cut after 4,096 characters. */
   outputs: ReadonlyMap<string, string>;
+  /** What a refusal repeats of a call (the command, or the whole patch), by call id; none for tools it only names. */
+  commands: ReadonlyMap<string, string>;
 }
 
 /** What a raw hook payload means. `agentId` is null for the main agent. */
@@ -67,14 +69,20 @@ export type HarnessEvent =
   | { type: "SessionEnded"; sessionId: string; reason: string }
   | { type: "Other"; name: string };
 
+/** `boundary`: "restart" gives soft delivery up and keeps the person's model as it is. `auth`: copy, link or env:NAME. */
+export interface CodexSettings {
+  boundary: "soft" | "restart";
+  auth: string;
+}
+
 export interface LaunchRequest {
   repoId: string;
   threadId: string;
   threadName: string;
   incarnation: string;
   incarnationSecret: string;
-  /** Harness conversation id; chosen by kiki where the harness allows it. */
-  sessionId: string;
+  /** Harness conversation id; null for a new conversation that the harness itself will name. */
+  sessionId: string | null;
   resume: boolean;
   workspaceRoot: string;
   /** `harness/<thread>/`, 0700, outside the workspace. */
@@ -86,6 +94,8 @@ export interface LaunchRequest {
   /** Allow-listed environment of the person's shell. */
   env: Record<string, string>;
   briefing: string | null;
+  /** `[agent.codex]`; another harness has no use for it. */
+  codex?: CodexSettings;
   hook: {
     executable: string;
     socket: string;
@@ -109,11 +119,20 @@ export interface LaunchSpec {
   settingsFingerprint: string;
   /** Files whose bytes the fingerprint covers, for re-checking at the gate. */
   files: string[];
+  /** Variables that show in a running process that it is this very start's. */
+  marks?: readonly string[];
+  /** What this launch gives up although the version can do it. */
+  withholds?: readonly (keyof Capabilities)[];
 }
 
 export interface Harness {
   readonly name: HarnessName;
   readonly batching: Batching;
+  /**
+   * Who names a conversation. `kiki`: its id is chosen before the start. `harness`: it is known from the first
+   * `SessionStarted`, which comes with the first prompt; a start without one is ready by other proofs.
+   */
+  readonly naming: "kiki" | "harness";
   /**
    * First line of `--version`, parsed; throws KikiError `harness-version`. `env` is the person's, as the agent will
    * get it: a harness that is a script finds its interpreter on their PATH, not on the daemon's.
@@ -129,8 +148,15 @@ export interface Harness {
   record(path: string): SessionRecord | null;
   /** Bytes the hook prints on stdout so that the harness refuses the call and hands `reason` to the model. */
   denyOutput(reason: string): string;
-  /** Exactly what the model gets as the result of a call denied with `reason`, in this version's wrapper. */
-  expectedResult(reason: string, call: { toolName: string }): string;
+  /**
+   * Exactly what the model gets as the result of a call denied with `reason`, in this version's wrapper. `command`: what
+   * the session record says that a refusal repeats of the call; harnesses whose refusals repeat nothing ignore it.
+   */
+  expectedResult(reason: string, call: { toolName: string; command?: string | undefined }): string;
+  /** How the result of a refused call may begin, whatever the reason: with anything else the tool ran. */
+  refusalPrefixes(call: { toolName: string }): readonly string[];
   /** Recognises a start-up dialog that waits for the person, in captured pane text. */
   startupDialog(paneText: string): string | null;
+  /** Whether captured pane text shows that the harness takes input; asked only where `naming` is `harness`. */
+  composer(paneText: string): boolean;
 }

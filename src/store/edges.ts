@@ -133,7 +133,7 @@ export interface IncarnationRow {
   incarnation: IncarnationId;
   threadId: ThreadId;
   secretSha256: string;
-  harnessSessionId: string;
+  harnessSessionId: string | null;
   harnessVersion: string;
   ready: boolean;
   retired: boolean;
@@ -146,7 +146,7 @@ export function incarnation(db: Db, id: IncarnationId): IncarnationRow | null {
         agent_session_id: string;
         thread_id: string;
         secret_sha256: string;
-        harness_session_id: string;
+        harness_session_id: string | null;
         harness_version: string;
         ready_at: number | null;
         retired_at: number | null;

@@ -14,8 +14,8 @@ export interface SessionRow {
   threadId: ThreadId;
   harness: HarnessColumn;
   harnessVersion: string;
-  /** The harness's own conversation id. */
-  harnessSessionId: string;
+  /** The harness's own conversation id; null until the harness has named it, where kiki does not. */
+  harnessSessionId: string | null;
   secretSha256: string;
   settingsFingerprint: string;
   capabilities: Record<string, boolean>;
@@ -66,7 +66,7 @@ export function insertSession(
     threadId: ThreadId;
     harness: HarnessColumn;
     harnessVersion: string;
-    harnessSessionId: string;
+    harnessSessionId: string | null;
     secretSha256: string;
     settingsFingerprint: string;
     capabilities: object;

@@ -1,6 +1,6 @@
 /** The spawner: results, limits, and nothing left running. */
 import { describe, expect, test } from "bun:test";
-import { baseEnv, run, type RunRequest } from "../../src/backends/exec.ts";
+import { baseEnv, converse, run, type RunRequest } from "../../src/backends/exec.ts";
 import { processesFor } from "../../src/backends/processes/select.ts";
 import { failureOf } from "../support/failure.ts";
 
@@ -148,5 +148,48 @@ test("baseEnv: a rich environment → only what commands need, plus what is give
     JJ_CONFIG: "/j",
     SSH_AUTH_SOCK: "/s",
     EXTRA: "1",
+  });
+});
+
+describe("converse", () => {
+  const talkTo = <T>(script: string, talk: Parameters<typeof converse<T>>[1], timeoutMs = 20_000) =>
+    converse({ argv: ["sh", "-c", script], cwd: "/", env: ENV, timeoutMs }, talk);
+
+  test("converse: lines to and fro, whole ones, then the command is ended with its children", async () => {
+    const pid = await talkTo(
+      "sleep 600 & echo $!; while read -r l; do printf 'got '; printf '%s é\\n' \"$l\"; done",
+      async ({ say, hear }) => {
+        const child = Number(await hear());
+        say("one");
+        say("two");
+        expect([await hear(), await hear()]).toEqual(["got one é", "got two é"]);
+        return child;
+      },
+    );
+    await gone(pid);
+  });
+
+  test("converse: the command ends, or its time is over → null, never a wait for ever", async () => {
+    expect(
+      await talkTo("echo a; printf torn", async ({ hear }) => [await hear(), await hear()]),
+    ).toEqual(["a", null]);
+    expect(await talkTo("trap '' TERM; sleep 600", ({ hear }) => hear(), 50)).toBeNull();
+  });
+
+  test("converse: what the talk throws → thrown, command ended; no such program → command-missing", async () => {
+    let pid = 0;
+    const error = await failureOf(
+      talkTo("echo $$; sleep 600", async ({ hear }) => {
+        pid = Number(await hear());
+        throw new Error("enough");
+      }),
+    );
+    expect(error).toMatchObject({ message: "enough" });
+    await gone(pid);
+    const missing = converse(
+      { argv: ["/no/such"], cwd: "/", env: ENV, timeoutMs: 1_000 },
+      ({ hear }) => hear(),
+    );
+    expect(await failureOf(missing)).toMatchObject({ code: "command-missing" });
   });
 });

@@ -189,7 +189,7 @@ test("conversation compacted while another agent's call is in flight → that ca
   expect((await f.agent.call("sub-1", "agent-7")).text).toBeNull();
   await f.agent.event({
     type: "SessionStarted",
-    sessionId: incarnation(f.rig.db, f.child.incarnation)!.harnessSessionId,
+    sessionId: incarnation(f.rig.db, f.child.incarnation)!.harnessSessionId!,
     source: "compact",
     transcriptPath: null,
   });

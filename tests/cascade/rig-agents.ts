@@ -136,7 +136,7 @@ export class RigAgents implements Agents {
     const committed = write(db, () => {
       const { harnessSessionId } = liveSession(db, threadId)!;
       setProcess(db, incarnation, { pid: 1, startTime: "1" });
-      noteSessionStarted(db, incarnation, { harnessSessionId, now });
+      noteSessionStarted(db, incarnation, { harnessSessionId: harnessSessionId!, now });
       setReady(db, incarnation, now);
       return this.#place.cascade().agentReady(threadId, incarnation);
     });

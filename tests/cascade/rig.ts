@@ -36,7 +36,9 @@ const harness = {
   name: "claude-code",
   interpretEvent: (raw: unknown) => raw as HarnessEvent,
   denyOutput: (reason: string) => reason,
+  batching: "reported",
   expectedResult: (reason: string) => DENIED + reason,
+  refusalPrefixes: () => [DENIED],
 } as unknown as Harness;
 
 const NOTHING_RUNS: CascadeDeps["standStill"] = {

@@ -183,12 +183,14 @@ describe("consumers", () => {
       briefing: true,
       agentEnv: {},
       shellPane: { wanted: true, position: "below", sizePercent: 25, minRows: 24 },
+      codex: { boundary: "soft", auth: "copy" },
     });
   });
 
   test("creation: configured → as configured, ~ expanded", () => {
     user(
       "[paths]\nworkspaces_root = '~/ws/'\n[agent]\nbriefing = false\nenv.A = '1'\n" +
+        "[agent.codex]\nboundary = 'restart'\nauth = 'env:OPENAI_KEY'\n" +
         "[ui]\nshell_pane_position = 'right'\nshell_pane_size_pct = 40\nshell_pane_min_rows = 10\nshell_pane = false\n",
     );
     expect(daemon().creation(repo())).toMatchObject({
@@ -196,6 +198,7 @@ describe("consumers", () => {
       briefing: false,
       agentEnv: { A: "1" },
       shellPane: { wanted: false, position: "right", sizePercent: 40, minRows: 10 },
+      codex: { boundary: "restart", auth: "env:OPENAI_KEY" },
     });
   });
 

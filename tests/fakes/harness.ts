@@ -43,6 +43,8 @@ const MAX_REASON_UNITS = 50_000;
 export class FakeHarness implements Harness {
   readonly name = "claude-code";
   readonly batching = "reported";
+  /** `harness`: as Codex, which names its conversations itself, with the first prompt. */
+  naming: "kiki" | "harness" = "kiki";
   readonly requests: LaunchRequest[] = [];
   /** What `prepare` fails with. */
   refuses: Error | null = null;
@@ -85,13 +87,17 @@ export class FakeHarness implements Harness {
     if (this.refuses !== null) throw this.refuses;
     this.checkArguments(request.extraArgs);
     checkRequest(request);
+    const { sessionId } = request;
+    if (sessionId === null && this.naming === "kiki")
+      throw new Error("a conversation is named before it starts");
     for (const source of this.sources) checkSource(source);
     this.requests.push(request);
     const settings = `${request.folder}/settings.json`;
     const hook = `${request.folder}/hook`;
     await this.#files.writeDurable(settings, `settings of ${request.incarnation}`, 0o600);
     await this.#files.writeDurable(hook, `hook of ${request.incarnation}`, 0o700);
-    const session = [request.resume ? "--resume" : "--session-id", request.sessionId];
+    const option = request.resume ? "--resume" : "--session-id";
+    const session = sessionId === null ? [] : [option, sessionId];
     const prompt = request.prompt === null ? [] : ["--", request.prompt];
     const argv = [
       request.executable,
@@ -111,6 +117,7 @@ export class FakeHarness implements Harness {
       cwd: request.workspaceRoot,
       settingsFingerprint: this.#fingerprint(argv),
       files: [settings, hook],
+      marks: ["KIKI_INCARNATION_SECRET"],
     };
   }
 
@@ -136,6 +143,14 @@ export class FakeHarness implements Harness {
 
   expectedResult(reason: string, call: { toolName: string }): string {
     return `PreToolUse:${call.toolName} hook error: ${reason}`;
+  }
+
+  refusalPrefixes(call: { toolName: string }): string[] {
+    return [this.expectedResult("", call)];
+  }
+
+  composer(paneText: string): boolean {
+    return this.naming === "harness" && paneText.includes("COMPOSER");
   }
 
   startupDialog(paneText: string): string | null {

@@ -19,6 +19,7 @@ import { claudeProofs } from "./claude-proofs/suite.ts";
 import { claudeRestart } from "./claude-restart/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { cost } from "./cost/suite.ts";
+import { codexLaunch } from "./codex-launch/suite.ts";
 import { codexPayloads } from "./codex-payloads/suite.ts";
 import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
@@ -40,6 +41,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   "claude-smoke": claudeSmoke,
   "claude-restart": claudeRestart,
   cost,
+  "codex-launch": codexLaunch,
   "codex-payloads": codexPayloads,
 };
 

@@ -249,10 +249,13 @@ describe("plan: harness", () => {
     );
   });
 
-  test("plan: codex → not available in this version", async () => {
-    expect(await refusal(inputFor("t", { harness: "codex" }))).toContain(
-      "codex threads are not available in this version",
-    );
+  test("plan: codex → like any other, and its settings are part of what a person agrees to", async () => {
+    const digest = async (): Promise<string> =>
+      (await rig.creation.plan(inputFor("t", { harness: "codex" }))).digest;
+    const before = await digest();
+    expect(await digest()).toBe(before);
+    rig.codex = { boundary: "restart", auth: "copy" };
+    expect(await digest()).not.toBe(before);
   });
 
   test("plan: executable not found → says how to go on", async () => {

@@ -116,7 +116,7 @@ test("replace → old incarnation retired, new settings and gate, the claim in t
   const asked = agents().settled(incarnation);
   const session = live();
   processOf(incarnation);
-  await rig.creation.sessionStarted(incarnation, session.harnessSessionId);
+  await rig.creation.sessionStarted(incarnation, session.harnessSessionId!);
   expect(await asked).toBe("ready");
 });
 
@@ -158,7 +158,7 @@ test("a crash is said loudly, until there is an agent again; an end that is kiki
   expect(said()).toEqual(["agent-crashed"]);
   const incarnation = await plainly();
   processOf(incarnation);
-  await rig.creation.sessionStarted(incarnation, crashed.harnessSessionId);
+  await rig.creation.sessionStarted(incarnation, crashed.harnessSessionId!);
   expect(said()).toEqual([]);
   await inTime(agents().end(incarnation));
   rig.creation.harnessExited(incarnation, null, 9);

@@ -13,9 +13,11 @@ import {
   type CreationDeps,
   type SetupSettings,
 } from "../../src/lifecycle/creation-deps.ts";
+import type { Launch } from "../../src/lifecycle/launch.ts";
 import { makeCreation, type Created, type Creation } from "../../src/lifecycle/creation.ts";
 import { creationRepairer } from "../../src/repair/creation-repairs.ts";
 import { makeRepairs, type Repairs } from "../../src/repair/repairs.ts";
+import type { CodexSettings } from "../../src/ports/harness.ts";
 import type { JjBackend } from "../../src/ports/jj.ts";
 import type { Db } from "../../src/store/db.ts";
 import { latestOperation, stepsOf, type StepRow } from "../../src/store/lifecycle-ops.ts";
@@ -43,6 +45,7 @@ export type AgentBehaviour =
   | "ready" // reports its session, then runs
   | "ready-first" // its report overtakes the wrapper's report of the process
   | "silent" // runs and reports nothing
+  | "composer" // shows its composer, and reports nothing before its first prompt
   | "exit-1"; // ends at once
 
 /** Thrown where the daemon "dies"; its database is closed, so nothing of it writes any more. */
@@ -62,6 +65,8 @@ export class Rig {
   readonly tmux = new FakeTmux(this.processes);
   readonly harness = new FakeHarness(this.files);
   readonly recipes = new FakeRecipes(this.files, this.processes);
+  /** `[agent.codex]`, as configured now. */
+  codex: CodexSettings = { boundary: "soft", auth: "copy" };
   /** `[setup]`, as configured now. */
   setup: SetupSettings = NO_SETUP;
   readonly active: string[] = [];
@@ -70,6 +75,8 @@ export class Rig {
   readonly log: string[] = [];
   readonly crashesSeen: string[] = [];
   agent: AgentBehaviour = "ready";
+  /** What the pane of a "composer" agent shows. */
+  composer = "COMPOSER";
   /** Looks at the world at every crash point. */
   onPoint: (name: string) => void = () => undefined;
   /** Name of the crash point at which the daemon dies, once. */
@@ -159,7 +166,7 @@ export class Rig {
       processes: this.processes,
       files: this.files,
       recipes: this.recipes,
-      settings: () => ({ ...settingsOf({}), setup: this.setup }),
+      settings: () => ({ ...settingsOf({}), setup: this.setup, codex: this.codex }),
       clock: this.clock,
       ids: this.ids,
       crash: { at: (name) => this.#crashPoint(name) },
@@ -215,12 +222,16 @@ export class Rig {
         await Bun.sleep(0);
         continue;
       }
-      await this.#runHarness(pane, launch.incarnation);
+      await this.#runHarness(pane, launch);
     }
   }
 
-  async #runHarness(pane: FakePane, incarnation: string): Promise<void> {
-    const process = this.processes.start(incarnation);
+  async #runHarness(pane: FakePane, { incarnation, argv, env }: Launch): Promise<void> {
+    const process =
+      this.agent === "composer"
+        ? this.processes.spawn({ argv: ["/usr/bin/node", ...argv], env: entries(env) })
+        : this.processes.start(incarnation);
+    if (this.agent === "composer") pane.text = this.composer;
     this.spawned.push(incarnation);
     this.#harnesses.set(pane.id, process.pid);
     const session = `session-of-${incarnation}`;
@@ -308,6 +319,10 @@ export class Rig {
   liveTokens(): number {
     return liveAttributions(this.db).length;
   }
+}
+
+function entries(env: Record<string, string>): string[] {
+  return Object.entries(env).map(([name, value]) => `${name}=${value}`);
 }
 
 export function inputFor(name: string | null, more: Partial<CreateInput> = {}): CreateInput {

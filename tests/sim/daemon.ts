@@ -347,6 +347,7 @@ function harnessOf(w: World, life: Life): Harness {
   return {
     name: harness.name,
     batching: harness.batching,
+    naming: harness.naming,
     version: () => ports.call(life, "harness.version", () => harness.version()),
     capabilities: (version) => harness.capabilities(version),
     checkArguments: (args) => harness.checkArguments(args),
@@ -356,7 +357,9 @@ function harnessOf(w: World, life: Life): Harness {
     record: () => harness.record(),
     denyOutput: (reason) => ports.now(life, "harness.denyOutput", () => harness.denyOutput(reason)),
     expectedResult: (reason, call) => harness.expectedResult(reason, call),
+    refusalPrefixes: (call) => harness.refusalPrefixes(call),
     startupDialog: (text) => harness.startupDialog(text),
+    composer: (text) => harness.composer(text),
   };
 }
 

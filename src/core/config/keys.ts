@@ -4,7 +4,16 @@
  */
 import type { z } from "zod";
 import { LAYERS, type KeySpec, type Layer, type ReloadClass } from "./spec.ts";
-import { oneOf, path, text, textList, truth, whole, type ValueType } from "./types.ts";
+import {
+  oneOf,
+  oneOfOrVariable,
+  path,
+  text,
+  textList,
+  truth,
+  whole,
+  type ValueType,
+} from "./types.ts";
 
 type Extra = Partial<Pick<KeySpec, "layers" | "readBy" | "effect" | "planned">>;
 
@@ -79,15 +88,14 @@ export const CONFIG_KEYS = {
     oneOf("soft", "restart"),
     "soft",
     "lifecycle",
-    "How a running Codex agent is brought up to date.",
-    PLANNED,
+    'How a running Codex agent is brought up to date; "restart" leaves its models as they are.',
   ),
   "agent.codex.auth": key(
-    oneOf("copy"),
+    oneOfOrVariable("env:", "copy", "link"),
     "copy",
     "lifecycle",
-    "How a Codex agent gets its login.",
-    PLANNED,
+    "How a Codex agent gets its login: a copy of yours, your own file, or a key from a variable.",
+    { layers: PERSONAL },
   ),
   "paths.user_state_dir": key(
     path(),

@@ -50,6 +50,21 @@ export function oneOf<const T extends string>(...choices: readonly T[]): ValueTy
   };
 }
 
+/** One of the words, or `prefix` and the name of an environment variable. */
+export function oneOfOrVariable(prefix: string, ...choices: readonly string[]): ValueType<string> {
+  const quoted = choices.map((choice) => JSON.stringify(choice));
+  return {
+    schema: zText.refine(
+      (value) =>
+        choices.includes(value) ||
+        (value.startsWith(prefix) && /^[A-Za-z_][A-Za-z0-9_]*$/.test(value.slice(prefix.length))),
+    ),
+    expected: `${quoted.join(", ")} or ${JSON.stringify(`${prefix}NAME`)}`,
+    choices,
+    text: true,
+  };
+}
+
 export function text(): ValueType<string> {
   return { schema: zText, expected: "a text", choices: [], text: true };
 }

@@ -51,6 +51,7 @@ const FAIL_CLOSED = new Set<string>(["PreToolUse", "PreSkillShellCommand"]);
 export class ClaudeCodeHarness implements Harness {
   readonly name = "claude-code";
   readonly batching = "reported";
+  readonly naming = "kiki";
   readonly #managedFolder: string;
 
   /** `managedFolder`: where managed policy is looked for, instead of the platform's place. */
@@ -106,8 +107,17 @@ export class ClaudeCodeHarness implements Harness {
     return `PreToolUse:${call.toolName} hook error: ${reason}`;
   }
 
+  refusalPrefixes(call: { toolName: string }): string[] {
+    return [this.expectedResult("", call)];
+  }
+
   startupDialog(paneText: string): string | null {
     return claudeStartupDialog(paneText);
+  }
+
+  /** Never needed: a start without a prompt reports its session. */
+  composer(): boolean {
+    return false;
   }
 }
 
@@ -150,7 +160,8 @@ function prepareLaunch(request: LaunchRequest, managed: string): LaunchSpec {
     "--add-dir",
     workspaceRoot,
     ...(promptFile === null ? [] : ["--append-system-prompt-file", promptFile]),
-    ...(request.resume ? ["--resume", request.sessionId] : ["--session-id", request.sessionId]),
+    request.resume ? "--resume" : "--session-id",
+    named(request.sessionId),
     ...plugins.flatMap((plugin) => ["--plugin-dir", plugin]),
     ...(serverFile === null ? [] : ["--mcp-config", serverFile]),
     ...request.extraArgs,
@@ -203,6 +214,11 @@ function mirroredPlugins(
     .map(({ name, from }) => ({ name, from, to: join(request.folder, "plugins", name) }))
     .filter(({ name, from, to }) => mirrorAsPlugin(from, to, name, write))
     .map(({ to }) => to);
+}
+
+function named(sessionId: string | null): string {
+  if (sessionId !== null) return sessionId;
+  throw new Error("a conversation of Claude Code is named before it starts");
 }
 
 function environment(request: LaunchRequest): Record<string, string> {
