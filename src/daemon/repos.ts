@@ -3,6 +3,7 @@ import { errorLine, fail, KikiError } from "../core/errors.ts";
 import type { RepoId } from "../core/ids.ts";
 import { repoPaths } from "../core/paths.ts";
 import type { RepoRow } from "../store/repos.ts";
+import { noticeOutages } from "./outages.ts";
 import { repoUnavailable, type Daemon, type RepoRuntime } from "./runtime.ts";
 
 /** Opens and remembers it; null when it cannot be opened, which `daemon.broken` then explains. */
@@ -36,6 +37,7 @@ export function startRepo(daemon: Daemon, repoId: RepoId): void {
       if (resumed > 0) daemon.log.info(`${repoId}: ${resumed} unfinished creations go on`);
       repo.edgeRepairs.resumeAll();
       repo.creation.retireGone();
+      noticeOutages(daemon, repo);
     })
     .catch((error: unknown) => daemon.log.error(`recovery of ${repoId} failed`, error));
 }

@@ -52,6 +52,17 @@ export function acknowledgeAttention(
   ).run({ threadId, kind, now, about });
 }
 
+/** Key of the newest row of a kind, acknowledged or not; null when there never was one. */
+export function lastAttentionKey(db: Db, threadId: ThreadId, kind: string): string | null {
+  const row = db
+    .query<{ dedup_key: string }, { threadId: string; kind: string }>(
+      `SELECT dedup_key FROM attention WHERE thread_id = $threadId AND kind = $kind
+       ORDER BY attention_id DESC LIMIT 1`,
+    )
+    .get({ threadId, kind });
+  return row?.dedup_key ?? null;
+}
+
 /** Unacknowledged, oldest first. */
 export function openAttention(db: Db, threadId: ThreadId): AttentionRow[] {
   return db

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { isAlive } from "../../src/cmd/alive.ts";
+import { expectAtRest, expectDenied, expectFiles, homeOf } from "../support/family.ts";
 import { bash, moments, read, say, touch, wait, write } from "../support/scenario.ts";
 import { initialised, type World } from "../support/world.ts";
 import { waitFor } from "../support/wait.ts";
@@ -124,7 +125,7 @@ async function type(f: Family, ...keys: string[]): Promise<void> {
   f.w.tmux.ok("send-keys", "-t", pane.split(" ")[0]!, ...keys);
 }
 
-test("agent killed after delivery → a replacement in the same pane and conversation gets the payload as its first input, and acknowledges", async () => {
+test("scenario 5: agent killed after delivery → a replacement in the same pane and conversation gets the payload as its first input, and acknowledges", async () => {
   const resumed = [[read("r1", "parser.ts"), bash("r2", "cp parser.ts seen.txt")], [say("done")]];
   const f = await family([read("a1", "parser.ts"), bash("a2", "touch ran-a2")], resumed);
   f.w.raise("go");
@@ -145,8 +146,18 @@ test("agent killed after delivery → a replacement in the same pane and convers
   expect(prompts[0]!.prompt!.startsWith(f.intent().payload)).toBe(true);
   await waitFor(() => existsSync(join(f.child, "seen.txt")), 30_000, "the agent going on");
   expect(readFileSync(join(f.child, "seen.txt"), "utf8")).toBe("v2\n");
-  expect(existsSync(join(f.child, "ran-a2"))).toBe(false);
-  expect((await f.w.state("tests")).attention).toEqual([]);
+  // Told twice, byte for byte: as the results of the blocked calls, and as the first input of the replacement.
+  const home = homeOf(f.w, f.w.repo);
+  const { summary, workspacePath: path, workspaceName: workspace } = await f.w.state("tests");
+  const child = { name: "tests", id: summary.threadId, path, workspace, log: f.log };
+  expectDenied(child, f.intent().payload, { a1: "Read", a2: "Bash" });
+  await waitFor(
+    async () => (await f.w.state("tests")).summary.agent === "finished",
+    30_000,
+    "its turn ended",
+  );
+  await expectFiles(home, child, { "parser.ts": "v2\n", "own.ts": "mine\n", "ran-a2": null });
+  await expectAtRest(home, child);
 });
 
 test("Esc at a blocked batch, then another prompt → ended and started anew; what it had left running stands still meanwhile and goes on; what was typed follows the payload", async () => {

@@ -2,9 +2,10 @@
 import { AUTHORITY } from "./authority.ts";
 import { CRASHES, REGRESSIONS } from "./cascade.ts";
 import { RESTARTS } from "./cascade-restarts.ts";
+import { SCENARIOS } from "./scenarios.ts";
 import type { Chapter } from "./obligation.ts";
 
-export const CHAPTERS: readonly Chapter[] = [CRASHES, RESTARTS, REGRESSIONS, AUTHORITY];
+export const CHAPTERS: readonly Chapter[] = [CRASHES, RESTARTS, REGRESSIONS, SCENARIOS, AUTHORITY];
 
 export const BEGIN =
   "<!-- Made by scripts/gen-proven-docs.ts from tests/obligations; a test fails when it is out of date. -->";
