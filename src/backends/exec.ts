@@ -48,6 +48,9 @@ export interface RunResult {
 export const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 /** Between SIGTERM and SIGKILL: git removes its lock files on SIGTERM. */
 const TERMINATE_GRACE_MS = 500;
+/** SIGKILL acts at once, except in a system call that cannot be interrupted; a zombie of somebody else's counts as there. */
+const KILLED_MS = 500;
+const KILLED_POLL_MS = 5;
 /** How often a running command's output is measured against its cap. */
 const SIZE_CHECK_MS = 200;
 
@@ -74,9 +77,10 @@ export async function run(request: RunRequest): Promise<RunResult> {
   try {
     const child = start(request, files);
     const ending = { timedOut: false, aborted: false, tooLarge: false };
+    const over: Promise<void>[] = [];
     const end = (why: keyof typeof ending): void => {
       ending[why] = true;
-      void endGroup(child.pid, child.exited);
+      if (over.length === 0) over.push(endGroup(child.pid, child.exited));
     };
     const cap = request.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
     const timer = setTimeout(() => end("timedOut"), request.timeoutMs);
@@ -87,6 +91,8 @@ export async function run(request: RunRequest): Promise<RunResult> {
     request.signal?.addEventListener("abort", onAbort, { once: true });
     try {
       await child.exited;
+      // What it had started may still write: only when that is gone, too, is the command over.
+      await Promise.all(over);
     } finally {
       clearTimeout(timer);
       clearInterval(watch);
@@ -338,20 +344,23 @@ function readUpTo(fd: number, cap: number): Buffer {
   return bytes.subarray(0, at);
 }
 
-/** SIGTERM to the group, SIGKILL after the grace. The leader's pid is the group's id. */
+/** SIGTERM to the group, SIGKILL after the grace; returns when nobody is left. The leader's pid is the group's id. */
 async function endGroup(pid: number, exited: Promise<number>): Promise<void> {
   signalGroup(pid, "SIGTERM");
   const gone = exited.then(() => true);
   await Promise.race([gone, Bun.sleep(TERMINATE_GRACE_MS)]);
   // Also after the leader has gone: grandchildren may have ignored SIGTERM.
-  signalGroup(pid, "SIGKILL");
+  const until = performance.now() + KILLED_MS;
+  while (signalGroup(pid, "SIGKILL") && performance.now() < until) await Bun.sleep(KILLED_POLL_MS);
 }
 
-function signalGroup(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
+/** False when there is nobody in the group any more. */
+function signalGroup(pid: number, signal: "SIGTERM" | "SIGKILL"): boolean {
   try {
     process.kill(-pid, osConstants.signals[signal]);
+    return true;
   } catch {
-    // ESRCH: the group has ended by itself.
+    return false; // ESRCH: the group has ended by itself.
   }
 }
 

@@ -5,7 +5,7 @@ import { errorLine } from "../core/errors.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, liveIncarnations, watchedThreads } from "../store/edges.ts";
-import { boundIntents } from "../store/intents.ts";
+import { boundIntents, unresolvedIntents } from "../store/intents.ts";
 import { closeOrphanedAttributions, liveAttributions } from "../store/ops.ts";
 import { Boundary } from "./boundary.ts";
 import { Deliver, forgetHeld, refreshMarker } from "./deliver.ts";
@@ -15,6 +15,7 @@ import { changeIntents } from "./moves.ts";
 import { Restarts } from "./restart.ts";
 import { settle, type SettleMode } from "./settle.ts";
 import { makeTroubles, type Troubles } from "./troubles.ts";
+import { hardPause } from "./still.ts";
 import { turnEnded, type TurnEndInput } from "./turn-end.ts";
 import { Views } from "./views.ts";
 import { Watcher } from "./watcher.ts";
@@ -72,6 +73,12 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     running.add(work);
     void work.finally(() => running.delete(work));
   };
+  const pause = (intentId: string, toolRan = false): void =>
+    track(
+      hardPause(deps, intentId, toolRan).catch((error: unknown) =>
+        deps.log.error(`intent ${intentId}: the agent could not be paused`, error),
+      ),
+    );
   const inbox: Inbox = new Inbox(
     deps,
     (incarnation) => boundary(incarnation).changed(),
@@ -80,6 +87,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       track(turnEnded(turnEnd, caller));
       restarts.turnEnded(caller);
     },
+    pause,
   );
   const restarts = new Restarts({
     deps,
@@ -128,6 +136,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     boundary,
     settle: startSettling,
     restart: (caller) => restarts.consider(caller.threadId, caller.incarnation),
+    pause: (intentId) => pause(intentId),
   });
 
   const recover = async (): Promise<void> => {
@@ -144,6 +153,10 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       startSettling(caller, intent.intentId, intent.barrier.batch, "resume");
     }
     await restarts.boot();
+    // A daemon may have died between the decision and the signal.
+    for (const { threadId, lifecycle } of watchedThreads(deps.db))
+      if (lifecycle === "Active")
+        for (const intent of unresolvedIntents(deps.db, threadId)) pause(intent.intentId);
   };
 
   return {

@@ -55,6 +55,8 @@ export interface DeliverDeps {
   ): void;
   /** The incarnation's boundary cannot be proved: it is to be replaced. */
   restart(caller: HookCaller): void;
+  /** It waits for a person, and was not stopped, or continued by somebody. */
+  pause(intentId: string): void;
 }
 
 export class Deliver {
@@ -197,9 +199,11 @@ export class Deliver {
         this.#d.settle(caller, decision.intentId, call.ordinal, "resume");
         return this.#hold(caller, call);
       case "bind":
+        if (!this.#mayTellSoftly(caller)) return this.#byRestart(caller, call, decision.intentId);
         this.#d.settle(caller, decision.intentId, call.ordinal, "bind");
         return this.#hold(caller, call);
       case "rebind": {
+        if (!this.#mayTellSoftly(caller)) return this.#byRestart(caller, call, decision.intentId);
         if (decision.needsReconcile) {
           this.#d.settle(caller, decision.intentId, call.ordinal, "rebind");
           return this.#hold(caller, call);
@@ -224,9 +228,23 @@ export class Deliver {
           this.#d.deps.log.info(`thread ${caller.threadId} is restarted: ${decision.reason}`);
           this.#d.restart(caller);
         }
+        if (decision.reason === "recovery-required") this.#d.pause(decision.intentId);
         return this.#deny(caller, blockText(decision.reason));
       }
     }
+  }
+
+  /** False once an incarnation of its version has run a tool that was refused. */
+  #mayTellSoftly({ incarnation }: HookCaller): boolean {
+    return (
+      sessionById(this.#d.deps.db, incarnation)?.capabilities["parallel_batch_boundary"] !== false
+    );
+  }
+
+  #byRestart(caller: HookCaller, call: HeldCall, intentId: string): HookDecision {
+    this.#block(caller, call, intentId, "generic");
+    this.#d.restart(caller);
+    return this.#deny(caller, blockText("no-rule-matches"));
   }
 
   #pass(caller: HookCaller, call: HeldCall): HookDecision {

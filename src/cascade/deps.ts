@@ -39,9 +39,10 @@ export interface CascadeDeps {
   jj: JjRepo;
   /**
    * Runs one multi-step mutation with no other kiki command in this repository between its steps. Foreign commands
-   * may still land; callers compare heads.
+   * may still land; callers compare heads. `stopped`: an agent stands still for it, so that each jj command, reads
+   * included, gets five seconds, and is then ended with all it started (`jj-timeout`, `git-timeout`, `jj-locked`).
    */
-  exclusive<T>(body: (jj: JjRepo) => Promise<T>): Promise<T>;
+  exclusive<T>(body: (jj: JjRepo) => Promise<T>, how?: { stopped: boolean }): Promise<T>;
   /**
    * The agent's processes, but for its harness and hooks, stand still from `hold` to `release` (a neighbour's work; what
    * it stopped is durable on the intent's account). `open`: paths of the workspace that one of them keeps open: what jj
@@ -53,9 +54,17 @@ export interface CascadeDeps {
       intentId: string;
       incarnation: string | null;
       workspacePath: string;
-      /** Stopped already, on the same account: they stay so where it cannot be proved this time. */
+      /** Stopped already, on the same account, with the harness: they stay so where it cannot be proved this time. */
       paused: boolean;
     }): Promise<{ still: true; open: string[] } | { still: false; reason: string }>;
+    /** The hard pause: the harness stands still as well, until `release`. null, or who does not. */
+    pause(of: {
+      threadId: string;
+      intentId: string;
+      incarnation: string | null;
+      workspacePath: string;
+      paused: boolean;
+    }): Promise<string | null>;
     release(intentId: string): Promise<void>;
   };
   harness(name: HarnessName): Harness;
@@ -76,6 +85,8 @@ export interface CascadeDeps {
     dedupKey: string;
     message: string;
     loud: boolean;
+    /** Once acknowledged, the same is another event. */
+    recurs?: boolean;
   }): void;
   /** Ready handshake: resolves true once the incarnation's ready transaction has committed. */
   waitReady(incarnation: string, timeoutMs: number): Promise<boolean>;

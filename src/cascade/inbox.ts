@@ -3,9 +3,8 @@
  * the calls that passed while nobody could be asked. The spool is drained before any decision.
  */
 import { completionOf, judgeReceipt } from "../core/barrier.ts";
-import { recoveryBundle, threadPaths } from "../core/paths.ts";
+import { threadPaths } from "../core/paths.ts";
 import { errorLine, KikiError } from "../core/errors.ts";
-import { canMoveIntent } from "../core/intent.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import {
   admit,
@@ -25,8 +24,9 @@ import { nameStorageError } from "../store/errors.ts";
 import { unresolvedIntents } from "../store/intents.ts";
 import type { HeldCall } from "./boundary.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
-import { changeIntents, type IntentChanges } from "./moves.ts";
+import { changeIntents } from "./moves.ts";
 import { recordPrompt } from "./prompts.ts";
+import { recordToolRan } from "./tool-ran.ts";
 
 type BatchClosed = Extract<HarnessEvent, { type: "BatchClosed" }>;
 type PostTool = Extract<HarnessEvent, { type: "PostTool" }>;
@@ -48,18 +48,24 @@ export class Inbox {
   readonly #changed: (incarnation: string) => void;
   readonly #over: (caller: HookCaller, whose: (call: HeldCall) => boolean) => void;
   readonly #turnEnded: (caller: HookCaller) => void;
+  readonly #pause: (intentId: string, toolRan: boolean) => void;
 
-  /** `over`: nobody waits for an answer to these calls any more. `turnEnded`: the main agent's; not waited for. */
+  /**
+   * `over`: nobody waits for an answer to these calls any more. `turnEnded`: the main agent's; not waited for. `pause`:
+   * the intent waits for a person from here, for a refused tool that ran; not waited for.
+   */
   constructor(
     deps: CascadeDeps,
     changed: (incarnation: string) => void,
     over: (caller: HookCaller, whose: (call: HeldCall) => boolean) => void,
     turnEnded: (caller: HookCaller) => void,
+    pause: (intentId: string, toolRan: boolean) => void,
   ) {
     this.#deps = deps;
     this.#changed = changed;
     this.#over = over;
     this.#turnEnded = turnEnded;
+    this.#pause = pause;
   }
 
   /** One event that arrived by RPC, after everything that was spooled before it. */
@@ -231,7 +237,7 @@ export class Inbox {
     changeIntents(this.#deps, (changes) => {
       closeBatch(db, caller.incarnation, agentId, first.ordinal, "closed", clock.now());
       if (bound === null || verdict === null) return;
-      if (verdict === "tool-ran") this.#toolRan(changes, caller, bound.intentId, event);
+      if (verdict === "tool-ran") recordToolRan(this.#deps, changes, caller, bound.intentId, event);
       else {
         changes.batchCompleted(
           bound.intentId,
@@ -241,6 +247,7 @@ export class Inbox {
         );
       }
     });
+    if (bound !== null && verdict === "tool-ran") this.#pause(bound.intentId, true);
   }
 
   /**
@@ -291,30 +298,6 @@ export class Inbox {
       generic: adapter.refusalPrefixes({ toolName: c.toolName }),
     }));
     return judgeReceipt(blocked, new Map(event.calls.map((c) => [c.toolUseId, c.response])));
-  }
-
-  /** The harness ran a tool it was told to refuse: nothing about this workspace can be trusted silently. */
-  #toolRan(changes: IntentChanges, caller: HookCaller, intentId: string, event: BatchClosed): void {
-    const { db } = this.#deps;
-    const intent = unresolvedIntents(db, caller.threadId).find((i) => i.intentId === intentId)!;
-    // Where it is not possible the intent is stopped already; a person has to hear of this all the same.
-    if (canMoveIntent(intent.state, "RecoveryRequired")) {
-      changes.moved(intentId, intent.state, "RecoveryRequired", {
-        reason: "a blocked tool ran anyway",
-        evidence: {
-          calls: event.calls.map((c) => ({ id: c.toolUseId, response: c.response.slice(0, 400) })),
-        },
-        bundle: recoveryBundle(this.#deps.stateDir, this.#deps.repoId, intentId),
-        fingerprint: intent.probeFingerprint ?? "unknown",
-      });
-    }
-    this.#deps.raiseAttention({
-      threadId: caller.threadId,
-      kind: "cascade_conflict",
-      dedupKey: `${intentId}:tool-ran`,
-      message: "the harness ran a tool that kiki had blocked; the agent is paused",
-      loud: true,
-    });
   }
 
   /**

@@ -21,6 +21,7 @@ export async function pinHead(scene: Scene): Promise<OpId> {
 export function persistPlan(scene: Scene, fingerprint: string): void {
   const { deps, intent, plan } = scene;
   changeIntents(deps, (changes) => changes.planned(intent.intentId, plan, fingerprint));
+  scene.before = fingerprint;
 }
 
 /** A token is durable, and part of the plan, before the command that carries it runs. */
@@ -37,6 +38,7 @@ export function newToken(scene: Scene, fingerprint: string): string {
     });
     changes.planned(intent.intentId, plan, fingerprint);
   });
+  scene.before = fingerprint;
   return token;
 }
 

@@ -4,6 +4,7 @@
  * already done is found done. Only exact ids are used; nothing is resolved "wherever the parent is later".
  */
 import { classify, type Classification } from "../core/classify.ts";
+import { errorLine } from "../core/errors.ts";
 import type { CommitId, IntentId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import type { CommitView, JjRepo, WorkspaceProbe } from "../ports/jj.ts";
@@ -13,6 +14,7 @@ import { bundleFolder } from "./bundle.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { ownedStack, stagedHead } from "./chain.ts";
 import { settledView, transitionFacts } from "./interpret.ts";
+import { afterFailure, isOfCommand, recoveryAfterFailure } from "./failed-command.ts";
 import { refuseOpen, touchedPaths } from "./links.ts";
 import { standingStill } from "./still.ts";
 import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
@@ -21,7 +23,7 @@ import { recordOthers, recordResult } from "./record.ts";
 import { related } from "./related.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
 import { needsRecovery, recordChoice, recover } from "./recover.ts";
-import { Moved, Stop, type ReconcileOutcome } from "./stop.ts";
+import { Moved, Stop, Unproven, type ReconcileOutcome } from "./stop.ts";
 import type { Views } from "./views.ts";
 
 /** Decisions made anew because foreign operations kept landing in between. */
@@ -56,7 +58,7 @@ async function reconcileStill(
   refresh: () => Promise<OpId[]>,
   open: readonly string[],
 ): Promise<ReconcileOutcome> {
-  return deps.exclusive(async (jj) => {
+  const body = async (jj: JjRepo): Promise<ReconcileOutcome> => {
     let recoveries = 0;
     for (let attempt = 1; ; attempt += 1) {
       await refresh();
@@ -65,38 +67,64 @@ async function reconcileStill(
       if (scene === null) return { outcome: "topology-diverged", reason: "EdgeGone" };
       try {
         if (scene.intent.state === "RecoveryRequired") {
-          const refused = await goOn(scene);
-          if (refused !== null) return { outcome: "recovery-required", reason: refused };
+          const ended = await goOn(scene, attempt < MAX_ATTEMPTS);
+          if (ended !== null) return ended;
           continue;
         }
         await recordResult(scene, await bringUpToDate(scene));
         return { outcome: "materialized" };
-      } catch (error) {
-        if (!(error instanceof Stop)) throw error;
-        if (error instanceof Moved && attempt < MAX_ATTEMPTS) continue;
-        await recordStop(scene, error);
-        if (error.outcome.outcome !== "recovery-required") return error.outcome;
+      } catch (thrown) {
+        const stop = isOfCommand(thrown) ? await afterFailure(scene, thrown) : thrown;
+        if (!(stop instanceof Stop)) throw stop;
+        if (stop instanceof Moved && attempt < MAX_ATTEMPTS) continue;
+        await recordStop(scene, stop).catch((again: unknown) => {
+          if (stop.recovery === null || !isOfCommand(again)) throw again;
+          throw new Unproven(errorLine(again));
+        });
+        if (stop.outcome.outcome !== "recovery-required") return stop.outcome;
         // The everyday race is settled at once; who writes on and on is not provable.
         recoveries += 1;
-        if (recoveries <= MAX_RECOVERIES) continue;
-        await recordRefusal(scene, "edits keep coming");
-        return error.outcome;
+        if (recoveries <= MAX_RECOVERIES && stop.forAPerson === null) continue;
+        await recordRefusal(scene, stop.forAPerson ?? "edits keep coming");
+        return stop.outcome;
       }
     }
-  });
+  };
+  return deps.exclusive(body, { stopped: true });
 }
 
-/** Recovers, and goes back to reconciling; else records why a person has to choose, and returns it. */
-async function goOn(scene: Scene): Promise<string | null> {
+/** Recovers, and goes back to reconciling, or is to look again: null. Else how it ended, which is recorded. */
+async function goOn(scene: Scene, mayFail: boolean): Promise<ReconcileOutcome | null> {
   const { recovery } = scene.plan;
-  if (recovery?.open !== true) return recovery?.refused ?? scene.intent.reason ?? "for a person";
-  const found = await recover(scene);
+  const forAPerson = (reason: string): ReconcileOutcome => ({
+    outcome: "recovery-required",
+    reason,
+  });
+  if (recovery?.open !== true)
+    return forAPerson(recovery?.refused ?? scene.intent.reason ?? "for a person");
+  const found = await recoverOrRefuse(scene, mayFail);
+  if (found === "look-again") return null;
+  if (found === "not-now") return { outcome: "not-now", reason: "a command did not end in time" };
   if ("choice" in found) {
     recordChoice(scene, found.choice);
     return null;
   }
   await recordRefusal(scene, found.refused);
-  return found.refused;
+  return forAPerson(found.refused);
+}
+
+/** As `recoveryAfterFailure` where a command fails; `mayFail`: another look may follow. */
+async function recoverOrRefuse(
+  scene: Scene,
+  mayFail: boolean,
+): Promise<Awaited<ReturnType<typeof recover>> | "not-now" | "look-again"> {
+  try {
+    return await recover(scene);
+  } catch (error) {
+    if (!isOfCommand(error)) throw error;
+    const next = await recoveryAfterFailure(scene, error);
+    return next === "look-again" && !mayFail ? { refused: errorLine(error) } : next;
+  }
 }
 
 /** null: the follows edge is gone. */
@@ -124,7 +152,20 @@ export function sceneOf(
     chain: [],
     stagedOp: null,
   };
-  return { deps, views, jj, intent, edge, child, parent, plan, probedOp: "", open, staged: null };
+  return {
+    deps,
+    views,
+    jj,
+    intent,
+    edge,
+    child,
+    parent,
+    plan,
+    probedOp: "",
+    before: null,
+    open,
+    staged: null,
+  };
 }
 
 /** A stop changes no files; the state it leaves and what kiki's own operations meant go into one transaction. */

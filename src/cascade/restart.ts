@@ -10,9 +10,10 @@ import { isPrepared } from "../core/intent.ts";
 import { startupPrompt } from "../core/payload.ts";
 import { acknowledgeAttention } from "../store/attention.ts";
 import { deliveryOf, givenUpBehind, startedFor } from "../store/deliveries.ts";
-import { watchedThreads } from "../store/edges.ts";
+import { cascadeThread, watchedThreads } from "../store/edges.ts";
 import { intentById, type IntentRow } from "../store/intents.ts";
 import { liveSession, retireForGood, sessionById, type SessionRow } from "../store/sessions.ts";
+import { endedForNothing } from "../store/stopped-processes.ts";
 import type { Boundary, Settling } from "./boundary.ts";
 import { ensureMarker, genericDecision, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller, Startup } from "./deps.ts";
@@ -91,6 +92,8 @@ export class Restarts {
       const givenUp = lifecycle === "Active" ? givenUpBehind(db, threadId) : null;
       if (restartNeed(db, threadId, null) !== null) this.consider(threadId);
       else if (givenUp !== null) this.#goOnWithout(threadId, givenUp);
+      else if (lifecycle === "Active" && endedForNothing(db, threadId) !== null)
+        this.consider(threadId);
     }
   }
 
@@ -173,12 +176,20 @@ export class Restarts {
     const { db, agents } = this.#d.deps;
     while (!this.#stopping.signal.aborted) {
       const need = restartNeed(db, threadId, demanded);
-      if (need === null) return;
+      if (need === null) return this.#startEnded(threadId);
       if (need.act === "surface") return this.#surface(need.intent);
       if (need.act === "await") {
         if ((await agents.settled(need.live.incarnation)) !== "ended") return;
       } else if (!(await this.#restart(threadId, need))) return;
     }
+  }
+
+  /** An agent that was ended to be told of what then could not be followed, and was not started again. */
+  async #startEnded(threadId: ThreadId): Promise<void> {
+    const { db } = this.#d.deps;
+    if (cascadeThread(db, threadId)?.lifecycle !== "Active") return;
+    const intentId = endedForNothing(db, threadId);
+    if (intentId !== null) await this.#startPlainly(threadId, intentId);
   }
 
   /** One round. True: look again. */
@@ -304,6 +315,7 @@ export class Restarts {
       await deps.agents.settled(incarnation);
     } catch (error) {
       this.#trouble(threadId, errorLine(error));
+      this.#lookLater(threadId);
     }
     return false;
   }
@@ -321,17 +333,22 @@ export class Restarts {
       dedupKey: `${intent.intentId}:restart:${why.slice(0, 80)}`,
       message: `the agent must be restarted to be told what changed, and cannot be now: ${why}`,
       loud: true,
+      recurs: true,
     });
-    if (this.#later.has(threadId)) return false;
+    this.#lookLater(threadId);
+    return false;
+  }
+
+  #lookLater(threadId: ThreadId): void {
+    if (this.#later.has(threadId)) return;
     this.#later.add(threadId);
-    void deps.clock.sleep(LATER_MS, this.#stopping.signal).then(
+    void this.#d.deps.clock.sleep(LATER_MS, this.#stopping.signal).then(
       () => {
         this.#later.delete(threadId);
         this.consider(threadId);
       },
       () => undefined,
     );
-    return false;
   }
 
   /** Loud once for each epoch, whichever daemon finds it. */
@@ -360,6 +377,7 @@ export class Restarts {
       dedupKey: `restart:${why.slice(0, 80)}`,
       message: `the thread's agent was ended and cannot be started again: ${why}`,
       loud: true,
+      recurs: true,
     });
   }
 

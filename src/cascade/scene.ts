@@ -33,6 +33,8 @@ export interface Scene {
   plan: ReconcilePlan;
   /** Operation the newest probe of the child's files was about; "" before the first. */
   probedOp: OpId;
+  /** Fingerprint of the files before the newest command, or of the newest look that is durable; null before the first. */
+  before: string | null;
   /** Paths that a stopped process of the agent keeps open. */
   open: readonly string[];
   /** The child's head in the staged operation, which was found to stand on `toBase` there. */

@@ -1,9 +1,13 @@
-/** Whatever changes an agent's files does it while nothing of the agent but its harness and hooks can run. */
+/**
+ * Whatever changes an agent's files does it while nothing of the agent but its harness and hooks can run; where a person
+ * has to decide, the harness stands still as well.
+ */
 import { cascadeThread } from "../store/edges.ts";
 import { intentById, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { OPEN_REASON } from "./links.ts";
-import type { ReconcileOutcome } from "./stop.ts";
+import { keepStoppedForTool } from "./tool-ran.ts";
+import { Unproven, type ReconcileOutcome } from "./stop.ts";
 
 /** The boundary is bound already, and its calls wait: giving it up costs a redelivery. */
 const STILL_MS = 10_000;
@@ -43,20 +47,54 @@ async function stillFor<T extends { outcome: string }>(
     const of = { threadId, intentId, incarnation, workspacePath, paused };
     const held = await standStill.hold(of);
     let result: T | ReconcileOutcome;
+    let unproven = false;
+    let forAPerson = false;
     try {
       result = held.still ? await body(held.open) : { outcome: "not-now", reason: held.reason };
+    } catch (error) {
+      unproven = error instanceof Unproven;
+      throw error;
     } finally {
-      const kept = byCaller || isForAPerson(intentById(deps.db, intentId)!);
+      forAPerson = isForAPerson(intentById(deps.db, intentId)!);
+      const kept = byCaller || unproven || forAPerson;
       if (!kept || (!held.still && !paused)) await standStill.release(intentId);
     }
     const passing = !held.still || isOpen(result);
-    if (!passing || clock.monotonic() > deadline) return result;
+    if (!passing || clock.monotonic() > deadline) {
+      // Before anybody is answered: the harness reads that when it goes on.
+      if (forAPerson && !byCaller) await pauseNow(deps, intentId);
+      return result;
+    }
     deps.log.info(`intent ${intentId}: ${"reason" in result ? String(result.reason) : ""}`);
     await clock.sleep(STILL_POLL_MS);
   }
 }
 
-function isForAPerson({ state, recovering }: IntentRow): boolean {
+/**
+ * The hard pause (cascade chapter, "Unsnapshotted-edit recovery"): nothing of the agent runs, its harness included,
+ * until a person has decided. Safe to repeat; nothing where the intent waits for nobody. `toolRan`: it has to, because a
+ * refused tool ran; whatever was under way for it comes to its end first.
+ */
+export function hardPause(deps: CascadeDeps, intentId: string, toolRan = false): Promise<void> {
+  return deps.queues.run(`still:${intentId}`, () => {
+    if (toolRan) keepStoppedForTool(deps, intentId);
+    return pauseNow(deps, intentId);
+  });
+}
+
+async function pauseNow(deps: CascadeDeps, intentId: string): Promise<void> {
+  const intent = intentById(deps.db, intentId);
+  if (intent === null || !isForAPerson(intent)) return;
+  const { threadId, barrier } = intent;
+  const { workspacePath } = cascadeThread(deps.db, threadId)!;
+  const incarnation = barrier?.incarnation ?? null;
+  const of = { threadId, intentId, incarnation, workspacePath, paused: true };
+  const moving = await deps.standStill.pause(of);
+  // Its calls are refused all the same, and every one of them tries again.
+  if (moving !== null) deps.log.warn(`intent ${intentId}: not everybody is paused: ${moving}`);
+}
+
+export function isForAPerson({ state, recovering }: IntentRow): boolean {
   return state === "RecoveryRequired" && !recovering;
 }
 

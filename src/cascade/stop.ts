@@ -16,12 +16,17 @@ export interface RecoveryRecord {
 export class Stop extends Error {
   readonly outcome: ReconcileOutcome;
   readonly recovery: RecoveryRecord | null;
+  /** A recovery that kiki must not even begin by itself, and why. */
+  forAPerson: string | null = null;
   constructor(outcome: ReconcileOutcome, recovery: RecoveryRecord | null = null) {
     super(outcome.outcome);
     this.outcome = outcome;
     this.recovery = recovery;
   }
 }
+
+/** What a failed command did to the files cannot be told now: whoever stands still for it must not go on. */
+export class Unproven extends Error {}
 
 /** The repository moved between two looks: what was decided no longer describes it. Decide anew from the start. */
 export class Moved extends Stop {

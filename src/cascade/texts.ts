@@ -11,7 +11,7 @@ export const NOT_READY_TEXT = `${KIKI_HEADER} ${DID_NOT_RUN} kiki has not finish
 export function blockText(reason: BlockReason): string {
   switch (reason) {
     case "recovery-required":
-      return `${KIKI_HEADER} ${DID_NOT_RUN} This workspace has edits that jj had not recorded when its parent moved. kiki keeps copies and waits for a person; do not work around this, stop and say so.`;
+      return `${KIKI_HEADER} ${DID_NOT_RUN} This workspace has edits that jj had not recorded when its parent moved. kiki keeps copies, pauses this agent, and waits for a person to decide. If you can read this, that may have happened: make the same call again, and do not work around this; refused once more, stop and say so.`;
     case "delivery-exhausted":
       return `${KIKI_HEADER} ${DID_NOT_RUN} kiki could not deliver what changed under you and waits for a person; stop and say so.`;
     case "batch-not-complete":

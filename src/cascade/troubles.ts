@@ -3,10 +3,11 @@
  * cannot be followed. Looking changes nothing; every way out is repeatable, because it looks first.
  */
 import { classify } from "../core/classify.ts";
-import { fail } from "../core/errors.ts";
+import { errorLine, fail } from "../core/errors.ts";
 import type { CommitId, IntentId, OpId, ThreadId } from "../core/ids.ts";
 import { collisionsOnly, type RecoveryChoice } from "../core/recovery.ts";
 import type { EdgeTrouble, TroubleOrder } from "../core/trouble.ts";
+import type { JjRepo } from "../ports/jj.ts";
 import { acknowledgeAttention } from "../store/attention.ts";
 import { approvalOf } from "../store/approved.ts";
 import { cascadeThread, edges, synchronize } from "../store/edges.ts";
@@ -14,6 +15,7 @@ import { intentById, unresolvedIntents, type IntentRow } from "../store/intents.
 import { readBundle } from "./bundle.ts";
 import { refreshMarker } from "./deliver.ts";
 import type { CascadeDeps } from "./deps.ts";
+import { isOfCommand } from "./failed-command.ts";
 import { transitionFacts } from "./interpret.ts";
 import { pinHead, probeNow } from "./looks.ts";
 import { changeIntents } from "./moves.ts";
@@ -22,7 +24,7 @@ import { bundleNow, recordChoice, recover, resetHead, update } from "./recover.t
 import { recordRefusal, sceneOf } from "./reconcile.ts";
 import { standingStill } from "./still.ts";
 import type { Scene } from "./scene.ts";
-import { Stop } from "./stop.ts";
+import { Stop, Unproven, type ReconcileOutcome } from "./stop.ts";
 import type { Views } from "./views.ts";
 
 export interface Troubles {
@@ -33,6 +35,8 @@ export interface Troubles {
   /** Carries out what was chosen; returns what came of it, in words. `operationId`: the saga, for its approval. */
   settle(intentId: IntentId, order: TroubleOrder, operationId: string): Promise<string>;
 }
+
+type Settled = { outcome: "settled"; words: string } | ReconcileOutcome;
 
 function isTrouble(i: IntentRow): boolean {
   return i.state === "TopologyDiverged" || (i.state === "RecoveryRequired" && !i.recovering);
@@ -69,8 +73,8 @@ export function makeTroubles(
       }
     },
     async settle(intentId, order, operationId) {
-      const settled = await standingStill(deps, intentId, { paused: false }, (open) =>
-        deps.exclusive(async (jj) => {
+      const settled = await standingStill(deps, intentId, { paused: false }, (open) => {
+        const body = async (jj: JjRepo): Promise<Settled> => {
           await refresh();
           const scene = sceneOf(deps, views, jj, intentId, open);
           if (scene === null) throw fail("needsRepair", "repair-stale", "the follows edge is gone");
@@ -82,11 +86,13 @@ export function makeTroubles(
                 }
               : { outcome: "settled" as const, words: await settleRecovery(scene, order) };
           } catch (error) {
+            if (isOfCommand(error)) await keepForAPerson(scene, errorLine(error));
             if (!(error instanceof Stop)) throw error;
             return error.outcome;
           }
-        }),
-      );
+        };
+        return deps.exclusive(body, { stopped: true });
+      });
       const { threadId } = intentById(deps.db, intentId)!;
       refreshMarker(deps, threadId);
       decided(threadId);
@@ -154,6 +160,15 @@ async function settleRecovery(
   recordChoice(scene, choice);
   acknowledge(scene);
   return `${choice.adopted.slice(0, 12)} is in the files; the agent is told at its next call`;
+}
+
+/** A repair that failed leaves a recovery as it was to the agent: waiting for a person, everything stopped. */
+async function keepForAPerson(scene: Scene, why: string): Promise<void> {
+  const now = sceneOf(scene.deps, scene.views, scene.jj, scene.intent.intentId);
+  if (now?.intent.recovering !== true) return;
+  await recordRefusal(now, why).catch((again: unknown) => {
+    throw new Unproven(`${why}; then ${errorLine(again)}`);
+  });
 }
 
 /** An intent that came here otherwise (its harness ran a refused tool) has no progress of a recovery yet. */

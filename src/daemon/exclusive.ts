@@ -5,11 +5,36 @@
 import type { SerialQueues } from "../core/serial-queue.ts";
 import type { JjRepo } from "../ports/jj.ts";
 
+/** kiki's own jj commands while an agent's processes stand still for them (harness chapter, "Stopping"). */
+export const STOPPED_COMMAND_MS = 5_000;
+
+/** How long a command may take that starts now: somebody may be standing still for it. */
+export class Patience {
+  readonly #ms: number;
+  #stopped = 0;
+
+  constructor(ms = STOPPED_COMMAND_MS) {
+    this.#ms = ms;
+  }
+
+  /** For `JjBackend.open`. */
+  readonly limit = (): number | null => (this.#stopped > 0 ? this.#ms : null);
+
+  async during<T>(body: () => Promise<T>): Promise<T> {
+    this.#stopped += 1;
+    try {
+      return await body();
+    } finally {
+      this.#stopped -= 1;
+    }
+  }
+}
+
 export interface ExclusiveJj {
   /** Like the repository given, each mutation waiting for its turn. Not to be used inside `exclusive`. */
   jj: JjRepo;
   /** Several mutations without one of kiki's own between them; `body` gets the repository without turns. */
-  exclusive: <T>(body: (jj: JjRepo) => Promise<T>) => Promise<T>;
+  exclusive: <T>(body: (jj: JjRepo) => Promise<T>, how?: { stopped: boolean }) => Promise<T>;
 }
 
 const MUTATIONS = [
@@ -35,13 +60,18 @@ export function makeExclusive(
   queues: SerialQueues,
   key: string,
   prepare: (jj: JjRepo) => Promise<void>,
+  patience = new Patience(),
 ): ExclusiveJj {
   let prepared = false;
-  const exclusive = <T>(body: (jj: JjRepo) => Promise<T>): Promise<T> =>
+  const exclusive = <T>(
+    body: (jj: JjRepo) => Promise<T>,
+    { stopped } = { stopped: false },
+  ): Promise<T> =>
     queues.run(key, async () => {
       if (!prepared) await prepare(jj);
       prepared = true;
-      return body(jj);
+      // From its turn on: what others of kiki's run before it is not ended for its sake.
+      return stopped ? patience.during(() => body(jj)) : body(jj);
     });
   const turns: Partial<Record<keyof JjRepo, unknown>> = {};
   for (const name of MUTATIONS) {

@@ -143,6 +143,7 @@ export async function stateOf(
       toBase: intent.toBase,
       reason: intent.reason,
       redeliveries: intent.softRedeliveryCount,
+      paused: intent.exhausted || (intent.state === "RecoveryRequired" && !intent.recovering),
     })),
     attention: attentionOf(repo, threadId),
     operation: operation === null ? null : operationFrom(repo, operation),

@@ -45,7 +45,7 @@ import type { RepoRow } from "../store/repos.ts";
 import { BUILD } from "../version.ts";
 import { agentsOf } from "./agents.ts";
 import { Config } from "./config.ts";
-import { makeExclusive } from "./exclusive.ts";
+import { makeExclusive, Patience } from "./exclusive.ts";
 import { oneHead } from "./one-head.ts";
 import type { RepoRuntime, World } from "./runtime.ts";
 
@@ -161,11 +161,13 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     files.ensureDir(folder, 0o700);
   }
   const db = openRepoDb(paths.db);
+  const patience = new Patience();
   const { jj, exclusive } = makeExclusive(
-    shared.jj.open(location, paths.neutral),
+    shared.jj.open(location, paths.neutral, patience.limit),
     shared.queues,
     `jj:${row.repoId}`,
     (repo) => prepareNeutral(db, repo),
+    patience,
   );
   const common = {
     repoId: row.repoId,

@@ -41,12 +41,18 @@ const POLL_MS = 2;
  * Continues what `owner` stopped, children before their parents (see freeze.ts), each by its exact identity. A process
  * that another owner needs stopped stays so, on that owner's account. Repeating it after a crash does no harm.
  */
-export async function resume(deps: ResumeDeps, owner: StopOwner): Promise<ResumeOutcome> {
+export async function resume(
+  deps: ResumeDeps,
+  owner: StopOwner,
+  /** Those that stay as they are. */
+  but: (one: ProcessIdentity) => boolean = () => false,
+): Promise<ResumeOutcome> {
   const { db, processes, clock, crash } = deps;
   const table = tableNow(processes);
   const outcome: ResumeOutcome = { resumed: true, lost: [], moved: [], stuck: [] };
   const continued: StoppedRow[] = [];
-  for (const row of childrenFirst(table, heldBy(db, owner))) {
+  const rows = heldBy(db, owner).filter((row) => !but(row));
+  for (const row of childrenFirst(table, rows)) {
     const gone = (): void => {
       settleStop(db, owner, row, "Gone", clock.now());
       // One that had only been recorded may have ended by itself before it was signalled.

@@ -3,6 +3,7 @@ import { composeBriefing } from "../core/briefing.ts";
 import { fail } from "../core/errors.ts";
 import { repoPaths, threadPaths } from "../core/paths.ts";
 import type { HarnessName, LaunchRequest } from "../ports/harness.ts";
+import { keptCapabilities } from "../store/sessions.ts";
 import { threadById, type ThreadRow } from "../store/threads.ts";
 import { envFile, settingsOf, sha256Hex, type CreationDeps } from "./creation-deps.ts";
 import { checkCapabilities } from "./creation-plan.ts";
@@ -31,7 +32,8 @@ export async function prepareLaunch(
   const harness = deps.harness(thread.harness);
   const env = await recordedEnv(deps, thread.threadId);
   const harnessVersion = await harness.version(thread.harnessExecutable, env);
-  const capabilities = harness.capabilities(harnessVersion);
+  const proven = harness.capabilities(harnessVersion);
+  const capabilities = keptCapabilities(deps.db, thread.harness, harnessVersion, proven);
   checkCapabilities(thread.harness, harnessVersion, capabilities);
 
   const paths = threadPaths(deps.stateDir, deps.repoId, thread.threadId);

@@ -1,7 +1,8 @@
 /**
- * Holding an agent's processes still while its files change (harness chapter, "Stopping"): every descendant of the
- * incarnation but the pane's wrapper, hook chains, and the harness itself, which waits for its hooks. What was stopped
- * is durable on the intent's account, and exactly that goes on afterwards.
+ * Holding an agent's processes still (harness chapter, "Stopping"): every descendant of the incarnation but the pane's
+ * wrapper and hook chains; while its files change also the harness goes on, which waits for its hooks, and while a
+ * person is waited for it does not. What was stopped is durable on the intent's account, and exactly that goes on
+ * afterwards.
  */
 import type { IncarnationId, IntentId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
@@ -24,7 +25,10 @@ export interface Held {
   intentId: IntentId;
   incarnation: IncarnationId | null;
   workspacePath: string;
-  /** They are stopped already on the intent's account, and stay so where it cannot be proved this time. */
+  /**
+   * A hard pause: they are stopped already on the intent's account, the harness with them, and stay so where it cannot
+   * be proved this time.
+   */
   paused: boolean;
 }
 
@@ -34,7 +38,9 @@ export interface StandStill {
    * paths in the workspace that a stopped process keeps open, and will go on writing into, whatever lies there then.
    */
   hold(of: Held): Promise<{ still: true; open: string[] } | { still: false; reason: string }>;
-  /** Continues exactly what `hold` stopped for this intent. */
+  /** The hard pause: the harness stops as well. null, or why not everybody stands still; the others do all the same. */
+  pause(of: Held): Promise<string | null>;
+  /** Continues exactly what `hold` and `pause` stopped for this intent. */
   release(intentId: IntentId): Promise<void>;
   /** At boot: what no intent needs stopped any more goes on. Returns how many intents' processes that were. */
   resumeAtBoot(): Promise<number>;
@@ -51,12 +57,9 @@ export function makeStandStill(deps: StandStillDeps): StandStill {
   const ownerOf = (id: IntentId): StopOwner => ({ kind: "intent", id });
   return {
     async hold(of) {
-      const session =
-        of.incarnation === null
-          ? newest(deps.db, of.threadId)
-          : sessionById(deps.db, of.incarnation);
+      const session = sessionFor(deps.db, of);
       // Never started: there is nothing to be still.
-      if (session === null || session.pid === null) return { still: true, open: [] };
+      if (session === null) return { still: true, open: [] };
       const request = requestFor(deps, of, session);
       for (let attempt = 1; ; attempt += 1) {
         const outcome = await freeze(deps, request);
@@ -69,9 +72,15 @@ export function makeStandStill(deps: StandStillDeps): StandStill {
             : { still: true, open };
         }
         // Caught between opening a file and writing into it: its bytes would go into the file that jj replaces.
-        await resume(deps, request.owner);
+        await resume(deps, request.owner, (one) => keyOf(one) === keyOf(session));
         await deps.clock.sleep(OPEN_PAUSE_MS);
       }
+    },
+    async pause(of) {
+      const session = sessionFor(deps.db, of);
+      if (session === null) return null;
+      const outcome = await freeze(deps, requestFor(deps, { ...of, paused: true }, session));
+      return outcome.outcome === "frozen" ? null : reasonOf(outcome);
     },
     async release(intentId) {
       if (heldBy(deps.db, ownerOf(intentId)).length > 0) await resume(deps, ownerOf(intentId));
@@ -83,8 +92,17 @@ export function makeStandStill(deps: StandStillDeps): StandStill {
   };
 }
 
-function requestFor(deps: StandStillDeps, of: Held, session: SessionRow): FreezeRequest {
-  const harness: ProcessIdentity = { pid: session.pid!, startTime: session.startTime! };
+/** null: no process of the agent was ever started. */
+function sessionFor(db: Db, of: Held): (SessionRow & ProcessIdentity) | null {
+  const session =
+    of.incarnation === null ? newest(db, of.threadId) : sessionById(db, of.incarnation);
+  const { pid = null, startTime = null } = session ?? {};
+  return session === null || pid === null || startTime === null
+    ? null
+    : { ...session, pid, startTime };
+}
+
+function requestFor(deps: StandStillDeps, of: Held, harness: ProcessIdentity): FreezeRequest {
   const wrapper = wrapperOf(deps, harness);
   // What an earlier incarnation left running goes on when it has been replaced, and writes into the same files.
   const sessions = sessionsOf(deps.db, of.threadId);
@@ -94,7 +112,9 @@ function requestFor(deps: StandStillDeps, of: Held, session: SessionRow): Freeze
     roots: wrapper === null ? [] : [wrapper],
     since: wrapper?.startTime ?? oldest(sessions),
     marks: sessions.map((s) => `KIKI_INCARNATION=${s.incarnation}`),
-    keep: [{ process: harness, reach: "itself", why: "the harness, which waits for its hooks" }],
+    keep: of.paused
+      ? []
+      : [{ process: harness, reach: "itself", why: "the harness, which waits for its hooks" }],
     launchers: [threadPaths(deps.stateDir, deps.repoId, of.threadId).hook],
     drainMs: DRAIN_MS,
     settleMs: SETTLE_MS,

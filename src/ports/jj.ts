@@ -105,10 +105,19 @@ export interface StagedOperation {
 export interface JjBackend {
   /** Throws KikiError `jj-missing` / `jj-too-old` / `git-missing` / `git-too-old`, each with its remedy. */
   checkVersions(): Promise<{ jj: string; git: string }>;
+  /**
+   * Where jj's configuration turns `snapshot.auto-update-stale` on for the workspace at `folder`: the file, or `""` where
+   * it is none; null when it is off. Then any jj command in a stale workspace updates it behind kiki's back.
+   */
+  autoUpdateStale(folder: string): Promise<string | null>;
   /** null when `folder` is in no jj workspace. */
   locate(folder: string): Promise<RepoLocation | null>;
-  /** `neutral`: a folder of kiki's own from which mutations run without snapshotting anybody's working copy. */
-  open(repo: RepoLocation, neutral: string): JjRepo;
+  /**
+   * `neutral`: a folder of kiki's own from which mutations run without snapshotting anybody's working copy.
+   * `commandLimit`: asked when a command starts, how many milliseconds it gets before it and all it started are ended
+   * (`jj-timeout`, `git-timeout`, `jj-locked`); null: the usual half a minute.
+   */
+  open(repo: RepoLocation, neutral: string, commandLimit?: () => number | null): JjRepo;
 }
 
 export interface JjRepo {

@@ -13,7 +13,10 @@ export interface AttentionRow {
   raisedAt: number;
 }
 
-/** True when the event is new: then, and only then, somebody is to be notified. */
+/**
+ * True when the event is new: then, and only then, somebody is to be notified. `recurs`: the key names a condition; once
+ * it was over (acknowledged) and is there again, that is another event.
+ */
 export function raiseAttention(
   db: Db,
   row: {
@@ -22,16 +25,34 @@ export function raiseAttention(
     dedupKey: string;
     message: string;
     loud: boolean;
+    recurs?: boolean;
     now: number;
   },
 ): boolean {
+  const { recurs = false, ...fields } = row;
+  const dedupKey = recurs ? keyOfThisTime(db, row) : row.dedupKey;
   const done = db
     .query(
       `INSERT INTO attention (thread_id, kind, dedup_key, message, loud, raised_at)
        VALUES ($threadId, $kind, $dedupKey, $message, $loud, $now) ON CONFLICT DO NOTHING`,
     )
-    .run({ ...row, loud: row.loud ? 1 : 0 });
+    .run({ ...fields, dedupKey, loud: row.loud ? 1 : 0 });
   return done.changes > 0;
+}
+
+/** The key of the row that is open, or of the one after those that are over. */
+function keyOfThisTime(
+  db: Db,
+  { threadId, kind, dedupKey }: { threadId: ThreadId; kind: string; dedupKey: string },
+): string {
+  const { over } = db
+    .query<{ over: number }, { threadId: string; kind: string; key: string }>(
+      `SELECT count(*) AS over FROM attention
+       WHERE thread_id = $threadId AND kind = $kind AND acknowledged_at IS NOT NULL
+         AND (dedup_key = $key OR substr(dedup_key, 1, length($key) + 7) = $key || ':again:')`,
+    )
+    .get({ threadId, kind, key: dedupKey })!;
+  return over === 0 ? dedupKey : `${dedupKey}:again:${over}`;
 }
 
 /**

@@ -175,6 +175,32 @@ export function retireForGood(db: Db, incarnation: IncarnationId, now: number): 
   retireCalls(db, incarnation, now);
 }
 
+/** What was proved for this version has been seen to fail: from here on it counts as unproved for every incarnation. */
+export function loseCapability(db: Db, incarnation: IncarnationId, name: string): void {
+  db.query(
+    // Said beside it: one that was never proved is false as well, and may be proved by another kiki.
+    `UPDATE agent_sessions SET capabilities_json = json_set(capabilities_json, '$.' || $name, json('false'),
+       '$.lost', json_set(coalesce(capabilities_json -> '$.lost', '{}'), '$.' || $name, json('true')))
+     WHERE agent_session_id = $incarnation`,
+  ).run({ incarnation, name });
+}
+
+/** `proven` for a version, without what an incarnation of it has lost in this repository. */
+export function keptCapabilities<T extends object>(
+  db: Db,
+  harness: string,
+  version: string,
+  proven: T,
+): T {
+  const lost = db
+    .query<{ name: string }, [string, string]>(
+      `SELECT DISTINCT c.key AS name FROM agent_sessions s, json_each(s.capabilities_json -> '$.lost') c
+       WHERE s.harness = ? AND s.harness_version = ?`,
+    )
+    .all(harness, version);
+  return { ...proven, ...Object.fromEntries(lost.map(({ name }) => [name, false])) };
+}
+
 // ---- launch gates -------------------------------------------------------------------------------------------
 
 export interface GateRow {

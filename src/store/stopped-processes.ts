@@ -123,6 +123,23 @@ export function heldByOthers(
   );
 }
 
+/**
+ * The intent on whose account the thread's newest harness was stopped and never continued, where that intent cannot be
+ * followed after all: kiki ended the agent for nothing, and owes it a start. Derived, so that whoever boots knows it.
+ */
+export function endedForNothing(db: Db, threadId: ThreadId): string | null {
+  const row = db
+    .query<{ id: string }, { threadId: string }>(
+      `SELECT i.intent_id AS id FROM agent_sessions s
+       JOIN stopped_processes p ON p.thread_id = s.thread_id AND p.pid = s.pid AND p.start_time = s.start_time
+       JOIN sync_intents i ON p.owner_kind = 'intent' AND i.intent_id = p.owner_id
+       WHERE s.rowid = (SELECT max(rowid) FROM agent_sessions WHERE thread_id = $threadId)
+         AND s.retired_at IS NOT NULL AND p.state <> 'Resumed' AND i.state = 'TopologyDiverged'`,
+    )
+    .get({ threadId });
+  return row?.id ?? null;
+}
+
 /** Owners with rows that are not settled, oldest first. */
 export function stopOwners(db: Db): StopOwner[] {
   return db

@@ -66,6 +66,19 @@ function prompt(f: Family, text: string): Promise<void> {
   return f.agent.event({ type: "UserPrompt", sessionId, promptId, prompt: text });
 }
 
+/** The end of a tool that was never asked about. */
+function ranUnseen(f: Family, toolUseId: string): Promise<void> {
+  return f.agent.event({
+    type: "PostTool",
+    sessionId: "s",
+    agentId: null,
+    promptId: "prompt-1",
+    toolUseId,
+    toolName: "Tool",
+    failed: false,
+  });
+}
+
 /** The replacement is ready, and submits what it was started with. */
 async function takesUp(f: Family, started: Started, promptId = "prompt-s"): Promise<void> {
   f.rig.agents.ready(started);
@@ -349,6 +362,68 @@ describe("a lost agent", () => {
     expect(started.prompt!.startsWith(intent(f).payload!)).toBe(true);
   });
 
+  test.each([
+    [
+      "the daemon dies before it can start it plainly",
+      "intent.Reconciling-TopologyDiverged.completed",
+    ],
+    ["it cannot be started at first", null],
+  ])(
+    "agent ended to be told of what cannot be followed; %s → started plainly by the next daemon",
+    async (_, point) => {
+      const f = await family();
+      await f.rig.repo.jj(["new", "--no-edit", await f.rig.head(f.child)]);
+      await f.rig.repo.jj(["new", "-m", "lexer"], f.parent.path);
+      f.rig.repo.write("lexer.txt", "lexer\n", f.parent.path);
+      await f.rig.repo.jj(["status"], f.parent.path);
+      await f.rig.cascade.refreshToFrontier();
+      if (point === null) f.rig.agents.refuses = fail("failed", "agent-pane-gone", "no pane");
+      else await f.rig.reboot(dieAt(point));
+      await ranUnseen(f, "toolu_unseen");
+      expect((await f.agent.call()).text).toContain("restarted");
+      await waitFor(() => f.rig.attention(f.child).length > 1, 20_000, "the trouble is said");
+      expect(intent(f).state).toBe("TopologyDiverged");
+      expect(f.rig.agents.started).toEqual([]);
+      ends(f, "Crashed");
+      f.rig.agents.refuses = null;
+      await f.rig.reboot();
+      const started = await attempts(f);
+      expect(started.prompt).toBeNull();
+      f.rig.agents.ready(started);
+      // Once, and not again when that one ends by itself.
+      ends(f, "Crashed");
+      await idle(f);
+      expect(f.rig.agents.started).toHaveLength(1);
+    },
+  );
+
+  test("the same trouble again after it was over → said again, once", async () => {
+    const f = await family();
+    const said = () => f.rig.attention(f.child).filter((text) => text.includes("no pane"));
+    const all = () =>
+      f.rig.db
+        .query<{ n: number }, []>(
+          "SELECT count(*) AS n FROM attention WHERE message LIKE '%no pane%'",
+        )
+        .get()!.n;
+    f.rig.agents.refuses = fail("failed", "agent-pane-gone", "no pane");
+    await unproved(f);
+    await waitFor(() => said().length === 1, 20_000, "the trouble is said");
+    const stops = () => f.rig.agents.asked.filter((a) => a === "stop").length;
+    const before = stops();
+    await idle(f);
+    await waitFor(() => stops() > before, 20_000, "tried again");
+    expect(all()).toBe(1);
+    f.rig.agents.refuses = null;
+    await idle(f);
+    const first = await attempts(f);
+    expect(said()).toEqual([]);
+    f.rig.agents.refuses = fail("failed", "agent-pane-gone", "no pane");
+    f.rig.agents.ended(first, "Crashed");
+    await waitFor(() => said().length === 1, 20_000, "it is said again");
+    expect(all()).toBe(2);
+  });
+
   test("crash with work merely detected → nothing owed: nobody is restarted for it", async () => {
     const f = await family();
     await f.amend("two\n");
@@ -360,16 +435,7 @@ describe("a lost agent", () => {
 
   test("a tool of a batch nobody admitted has run, work is ready → files untouched, blocked, restarted for a clean boundary; with nothing ready it passes", async () => {
     const f = await family();
-    const ran = (toolUseId: string) =>
-      f.agent.event({
-        type: "PostTool",
-        sessionId: "s",
-        agentId: null,
-        promptId: "prompt-1",
-        toolUseId,
-        toolName: "Tool",
-        failed: false,
-      });
+    const ran = (toolUseId: string) => ranUnseen(f, toolUseId);
     await ran("toolu_unseen");
     expect((await f.agent.call("toolu_a")).text).toBeNull();
     await f.amend("two\n");
@@ -388,15 +454,7 @@ describe("a lost agent", () => {
 
   test("a tool nobody admitted has run, its batch closed since → an ordinary boundary again", async () => {
     const f = await family();
-    await f.agent.event({
-      type: "PostTool",
-      sessionId: "s",
-      agentId: null,
-      promptId: "prompt-1",
-      toolUseId: "toolu_unseen",
-      toolName: "Tool",
-      failed: false,
-    });
+    await ranUnseen(f, "toolu_unseen");
     await f.agent.close([{ toolUseId: "toolu_unseen", text: null }]);
     await f.amend("two\n");
     expect((await f.agent.call()).text).toBe(intent(f).payload);

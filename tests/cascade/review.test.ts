@@ -1,7 +1,9 @@
 /** Unlucky moments around a boundary: what arrives, lands or fails exactly when it should not. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { fail as failure } from "../../src/core/errors.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { incarnation } from "../../src/store/edges.ts";
+import { keptCapabilities } from "../../src/store/sessions.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
 
@@ -345,6 +347,40 @@ test("blocked tool ran although recovery is already required → still loud, the
   expect(intent(f).state).toBe("RecoveryRequired");
   await f.agent.close([{ ...first, got: "total 0\n" }]);
   expect(f.rig.attention(f.child).some((text) => text.includes("ran a tool"))).toBe(true);
+});
+
+test("blocked tool ran while a recovery was open → closed, for a person; its version is told by restart from then on", async () => {
+  let hung = true;
+  const f = await family({
+    wrapJj: (jj) => ({
+      ...jj,
+      updateStale: (...args) =>
+        hung
+          ? Promise.reject(failure("failed", "jj-timeout", "it did not finish in time"))
+          : jj.updateStale(...args),
+    }),
+  });
+  f.rig.repo.write("tests.txt", "the child's own edit\n", f.child.path);
+  await f.amend("two\n");
+  const first = await f.agent.call();
+  expect(intent(f)).toMatchObject({ state: "RecoveryRequired", recovering: true });
+  await f.agent.close([{ ...first, got: "total 0\n" }]);
+  expect(intent(f)).toMatchObject({ state: "RecoveryRequired", recovering: false });
+  expect(f.rig.attention(f.child).some((text) => text.includes("ran a tool"))).toBe(true);
+  hung = false;
+  expect((await f.agent.call()).text).toContain("waits for a person");
+  expect(f.rig.file(f.child, "tests.txt")).toBe("the child's own edit\n");
+  await f.rig.cascade.troubles.settle(intent(f).intentId, { do: "retry" }, "op");
+  expect((await f.agent.call()).text).not.toBeNull();
+  const started = await f.rig.replaced(f.child);
+  expect(started.prompt).toStartWith(intent(f).payload!);
+  const { db } = f.rig;
+  const proven = { parallel_batch_boundary: true, mcp_client: true };
+  expect(keptCapabilities(db, "claude-code", "2.1.332", proven)).toEqual({
+    parallel_batch_boundary: false,
+    mcp_client: true,
+  });
+  expect(keptCapabilities(db, "claude-code", "2.1.333", proven)).toEqual(proven);
 });
 
 test("late duplicate of a closing event, an unknown call in flight → the call's batch stays open", async () => {

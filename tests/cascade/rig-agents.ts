@@ -14,9 +14,11 @@ import {
   noteSessionStarted,
   retireForGood,
   retireSession,
+  sessionById,
   setProcess,
   setReady,
 } from "../../src/store/sessions.ts";
+import { heldBy, markStopped, recordStops, settleStop } from "../../src/store/stopped-processes.ts";
 
 export interface Started {
   threadId: string;
@@ -47,6 +49,7 @@ export class RigAgents implements Agents {
   /** Happens when an agent has been stopped or ended: what a neighbour meanwhile does. */
   after: (what: "stop" | "end") => void = () => undefined;
   readonly #place: Place;
+  readonly #ended = new Set<string>();
   readonly #waiting = new Map<string, (end: "ready" | "ended" | "suspended") => void>();
   #wake: (() => void)[] = [];
   #suspended = false;
@@ -55,20 +58,35 @@ export class RigAgents implements Agents {
     this.#place = place;
   }
 
-  stop(_threadId: string, _intentId: string): Promise<string | null> {
+  stop(threadId: string, intentId: string): Promise<string | null> {
     this.asked.push("stop");
+    const db = this.#place.db();
+    const live = liveSession(db, threadId);
+    if (live?.pid != null && live.startTime !== null && this.moving === null) {
+      const harness = { pid: live.pid, startTime: live.startTime };
+      const row = { ...harness, pgid: 4242, session: 4242, wasStopped: false };
+      recordStops(db, { kind: "intent", id: intentId }, threadId, [row], this.#place.now());
+      markStopped(db, { kind: "intent", id: intentId }, [harness]);
+    }
     this.after("stop");
     return Promise.resolve(this.moving);
   }
 
   end(incarnation: string): Promise<string | null> {
     this.asked.push(`end ${incarnation}`);
+    this.#ended.add(incarnation);
     this.after("end");
     return Promise.resolve(null);
   }
 
-  release(_intentId: string): Promise<void> {
+  release(intentId: string): Promise<void> {
     this.asked.push("release");
+    const db = this.#place.db();
+    const owner = { kind: "intent", id: intentId } as const;
+    for (const row of heldBy(db, owner)) {
+      const gone = [...this.#ended].some((i) => sessionById(db, i)?.startTime === row.startTime);
+      settleStop(db, owner, row, gone ? "Gone" : "Resumed", this.#place.now());
+    }
     return Promise.resolve();
   }
 
@@ -135,7 +153,7 @@ export class RigAgents implements Agents {
     const now = this.#place.now();
     const committed = write(db, () => {
       const { harnessSessionId } = liveSession(db, threadId)!;
-      setProcess(db, incarnation, { pid: 1, startTime: "1" });
+      setProcess(db, incarnation, { pid: 4242, startTime: String(this.started.length + 1) });
       noteSessionStarted(db, incarnation, { harnessSessionId: harnessSessionId!, now });
       setReady(db, incarnation, now);
       return this.#place.cascade().agentReady(threadId, incarnation);

@@ -12,6 +12,7 @@ import { realIds } from "../../src/backends/ids.ts";
 import * as files from "../../src/backends/files.ts";
 import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeDeps } from "../../src/cascade/deps.ts";
+import { makeExclusive, Patience } from "../../src/daemon/exclusive.ts";
 import type { HookDecision } from "../../src/core/hook-decision.ts";
 import { repoPaths, threadPaths } from "../../src/core/paths.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
@@ -43,6 +44,7 @@ const harness = {
 
 const NOTHING_RUNS: CascadeDeps["standStill"] = {
   hold: () => Promise.resolve({ still: true, open: [] }),
+  pause: () => Promise.resolve(null),
   release: () => Promise.resolve(),
 };
 
@@ -91,6 +93,8 @@ export async function makeRig(
     harness?: Harness;
     /** Environment of kiki's own jj commands; default: the person's. */
     jjEnv?(repo: TestRepo): Record<string, string>;
+    /** What a jj command of kiki's gets while somebody stands still for it; default: the product's. */
+    stoppedCommandMs?: number;
     /** Default: none, the reason is "test". */
     fsEvents?: FsEvents;
   } = {},
@@ -101,7 +105,8 @@ export async function makeRig(
   mkdirSync(paths.root, { recursive: true, mode: 0o700 });
   const backend = createJj({ env: options.jjEnv?.(repo) ?? repo.env });
   const location = (await backend.locate(repo.root))!;
-  const plain = backend.open(location, paths.neutral);
+  const patience = new Patience(options.stoppedCommandMs);
+  const plain = backend.open(location, paths.neutral, patience.limit);
   const jj = options.wrapJj?.(plain) ?? plain;
   await jj.ensureNeutral(crypto.randomUUID());
   const db = openRepoDb(paths.db);
@@ -114,7 +119,7 @@ export async function makeRig(
       stateDir,
       db: on,
       jj,
-      exclusive: (body) => queues.run("jj", () => body(jj)),
+      exclusive: makeExclusive(jj, queues, "jj", () => Promise.resolve(), patience).exclusive,
       standStill: options.standStill?.(db, stateDir) ?? NOTHING_RUNS,
       harness: () => options.harness ?? harness,
       files,
@@ -252,7 +257,7 @@ function insertIncarnation(db: Db, thread: TestThread): void {
     `INSERT INTO agent_sessions (agent_session_id, thread_id, harness, harness_version, harness_session_id,
        secret_sha256, settings_fingerprint, capabilities_json, pid, start_time, status, created_at, session_started_at,
        ready_at)
-     VALUES ($incarnation, $thread, 'claude-code', '2.1.332', $session, $secret, $print, '{}', 1, '1', 'Running', 1, 1, 1)`,
+     VALUES ($incarnation, $thread, 'claude-code', '2.1.332', $session, $secret, $print, '{}', 4242, '1', 'Running', 1, 1, 1)`,
   ).run({
     incarnation: thread.incarnation,
     thread: thread.id,

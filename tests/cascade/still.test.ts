@@ -4,14 +4,11 @@
  */
 import { afterAll, afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { realClock } from "../../src/backends/clock.ts";
-import { linuxProcesses } from "../../src/backends/processes/linux.ts";
-import { makeStandStill } from "../../src/lifecycle/stand-still.ts";
-import { NO_CRASH } from "../../src/ports/crash.ts";
-import { Box } from "../backends/processes/rig.ts";
+import type { Box } from "../backends/processes/rig.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, REPO_ID, type Rig, type TestThread } from "./rig.ts";
+import { busyAgent, type BusyAgent } from "./busy.ts";
+import type { Rig, TestThread } from "./rig.ts";
 
 const ROUNDS = Number(process.env["KIKI_TEST_ROUNDS"] ?? 3);
 const ROUND_MS = 60_000;
@@ -21,62 +18,14 @@ afterEach(async () => {
   await box?.end();
   box = null;
 });
+
+async function busy(script: string): Promise<BusyAgent> {
+  const agent = await busyAgent(script);
+  box = agent.box;
+  return agent;
+}
+
 afterAll(removeTempDirs);
-
-interface Busy {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-}
-
-/** The agent's harness is a shell with `script` behind it; `$W` is its workspace. */
-async function busy(script: string): Promise<Busy> {
-  const late: { daemon?: number } = {};
-  const rig = await makeRig({
-    standStill: (db, stateDir) => ({
-      hold: (of) => still(db, stateDir).hold(of),
-      release: (id) => still(db, stateDir).release(id),
-    }),
-  });
-  const still = (db: Rig["db"], stateDir: string) =>
-    makeStandStill({
-      db,
-      stateDir,
-      repoId: REPO_ID,
-      processes: linuxProcesses,
-      clock: realClock,
-      crash: NO_CRASH,
-      // The test itself cannot be the daemon: what it starts would be the daemon's.
-      self: late.daemon!,
-    });
-  const parent = await rig.thread("parser");
-  rig.repo.write("shared.txt", "parent 0\n1\n2\n3\n4\n5\n6\n7\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  box = new Box();
-  // Longer than any number of rounds: where the daemon is not to be seen, nothing is proved.
-  late.daemon = box.stranger(["sleep", "86400"]).pid;
-  await box.pane(`echo $$ >$D/harness\nW='${child.path}'\n${script}\nwait`);
-  const harness = await box.written("harness");
-  // The rig's agent is no process; this one is.
-  rig.db.run(
-    "UPDATE agent_sessions SET status = 'Quiescent', retired_at = 2 WHERE agent_session_id = ?",
-    [child.incarnation],
-  );
-  child.incarnation = box.incarnation;
-  rig.db
-    .query(
-      `INSERT INTO agent_sessions (agent_session_id, thread_id, harness, harness_version, harness_session_id,
-         secret_sha256, settings_fingerprint, capabilities_json, pid, start_time, status, created_at,
-         session_started_at, ready_at)
-       SELECT $incarnation, thread_id, harness, harness_version, 's', lower(hex(randomblob(32))),
-         settings_fingerprint, capabilities_json, $pid, $startTime, 'Running', 3, 3, 3
-       FROM agent_sessions WHERE thread_id = $child`,
-    )
-    .run({ ...harness, child: child.id, incarnation: child.incarnation });
-  return { rig, parent, child };
-}
 
 /** Every line it has said it wrote is in the files. */
 function expectKept(rig: Rig, child: TestThread): void {

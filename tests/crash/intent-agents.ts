@@ -87,7 +87,9 @@ export class CrashAgents extends RigAgents {
       return true;
     }
     this.#launched += 1;
-    write(db, () => setProcess(db, started.incarnation, { pid: 1, startTime: "1" }));
+    write(db, () =>
+      setProcess(db, started.incarnation, { pid: 4242, startTime: String(this.#launched + 1) }),
+    );
     this.begin(this.#at.next(started), started.incarnation);
     this.agent!.start(started.resumes === null ? "startup" : "resume", started.prompt);
     return true;

@@ -7,6 +7,7 @@ import { isResolved, needsMarker } from "../../src/core/intent.ts";
 import { recoveryBundle, threadPaths } from "../../src/core/paths.ts";
 import { openAttention } from "../../src/store/attention.ts";
 import { edges } from "../../src/store/edges.ts";
+import { liveSession } from "../../src/store/sessions.ts";
 import { newestOfEdge, type IntentRow } from "../../src/store/intents.ts";
 import { write, type ToolSpec } from "../fakes/agent-tools.ts";
 import { valueAt } from "../fakes/jj/tree.ts";
@@ -229,6 +230,15 @@ export class IntentOracle {
     const loud = openAttention(this.#w.outside, CHILD).length > 0;
     for (const i of this.#w.intents())
       if (!isResolved(i.state) && !loud) this.violation(`${i.seq} ends silently as ${i.state}`);
+    const { agents, outside } = this.#w;
+    const waits = this.#w.intents().some((i) => i.state === "RecoveryRequired" || i.exhausted);
+    // Whom kiki ended it also started, unless a person has to decide first.
+    if (
+      agents.asked.some((one) => one.startsWith("end ")) &&
+      !waits &&
+      liveSession(outside, CHILD) === null
+    )
+      this.violation("the agent that kiki ended was not started again");
   }
 
   /** The call that acknowledged belongs to a later response than one that got the payload. */

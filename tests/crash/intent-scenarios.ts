@@ -368,6 +368,17 @@ export const STORIES: readonly Story[] = [
     },
   },
   {
+    name: "a restart finds that the parent cannot be followed",
+    loud: true,
+    async tell(w) {
+      unseen(w);
+      w.somebody("default", (person) => person.new({ on: [w.jj.at(w.threads.child.workspace)!] }));
+      await w.refresh();
+      await advance(w, "lexer.txt");
+      await call(w, 2);
+    },
+  },
+  {
     name: "no replacement becomes ready, and a person grants another cycle",
     async tell(w) {
       await amend(w, "two\n");

@@ -26,6 +26,8 @@ export type CrashThreads = Record<"parent" | "child" | "follower", CrashThread>;
 
 /** What outlives every daemon. */
 export interface IntentScene {
+  /** What the neighbour with the agents was asked. */
+  readonly agents: { readonly asked: readonly string[] };
   readonly files: SimFiles;
   readonly jj: FakeJj;
   /** Sees only what is durable. */
@@ -112,7 +114,7 @@ function insertThread(
     `INSERT INTO agent_sessions (agent_session_id, thread_id, harness, harness_version, harness_session_id,
        secret_sha256, settings_fingerprint, capabilities_json, pid, start_time, status, created_at, session_started_at,
        ready_at)
-     VALUES ($incarnation, $id, 'claude-code', '2.1.332', $incarnation, $hash, $hash, '{}', 1, '1', 'Running', 1, 1, 1)`,
+     VALUES ($incarnation, $id, 'claude-code', '2.1.332', $incarnation, $hash, $hash, '{}', 4242, '1', 'Running', 1, 1, 1)`,
   ).run({ incarnation, id, hash: Bun.hash(incarnation).toString(16).padStart(64, "0") });
   db.query("UPDATE threads SET lifecycle = 'Active' WHERE thread_id = $id").run({ id });
 }

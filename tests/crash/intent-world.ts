@@ -317,6 +317,7 @@ export class IntentWorld implements IntentScene {
       exclusive: (body) => queues.run("jj", () => body(jj)),
       standStill: mortal(life, {
         hold: () => Promise.resolve({ still: true as const, open: [] }),
+        pause: () => Promise.resolve(null),
         release: () => Promise.resolve(),
       }),
       harness: () => mortal(life, new FakeHarness(this.files)),

@@ -32,6 +32,12 @@ test.skipIf(!possible)(
     const doctor = await inside("doctor");
     expect(doctor.stdout).toMatch(/repo .*shop\s+polled \(.*max_user_instances/);
 
+    // jj's own setting that would act behind kiki's back.
+    expect(doctor.stdout).not.toContain("auto-update-stale");
+    await w.repo.jj(["config", "set", "--repo", "snapshot.auto-update-stale", "true"]);
+    const warned = (await inside("doctor")).stdout;
+    expect(warned).toMatch(/! jj of .*shop +snapshot.auto-update-stale is on in .*\n {2}→ set /);
+
     const [repo] = (await w.kkJson<{ repos: { repoId: string }[] }>(["repo", "ls"])).repos;
     const db = openRepoDb(join(w.stateDir, "repos", repo!.repoId, "state.db"));
     await w.repo.jj(["describe", "-m", "by a person"]);

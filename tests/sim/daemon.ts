@@ -79,6 +79,7 @@ export function bootDaemon(w: World): Life {
     // The agents here have no processes but their hooks.
     standStill: {
       hold: () => Promise.resolve({ still: true as const, open: [] }),
+      pause: () => Promise.resolve(null),
       release: () => Promise.resolve(),
     },
     files: cascadeFilesOf(w, life),

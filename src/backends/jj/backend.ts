@@ -3,7 +3,7 @@ import { realClock } from "../clock.ts";
 import { baseEnv } from "../exec.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { JjBackend, JjRepo } from "../../ports/jj.ts";
-import { DEFAULT_LIMITS, type JjContext, type JjLimits } from "./context.ts";
+import { DEFAULT_LIMITS, limitsUnder, type JjContext, type JjLimits } from "./context.ts";
 import { HeadsOfViews } from "./heads-of-views.ts";
 import { locate } from "./locate.ts";
 import * as mutations from "./mutate.ts";
@@ -11,6 +11,7 @@ import { ensureNeutral } from "./neutral.ts";
 import { createProber } from "./probe.ts";
 import * as reads from "./reads.ts";
 import * as recovery from "./recovery.ts";
+import { autoUpdateStale } from "./auto-update-stale.ts";
 import { checkVersions } from "./versions.ts";
 
 export interface JjOptions {
@@ -30,8 +31,10 @@ export function createJj(options: JjOptions = {}): JjBackend {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   return {
     checkVersions: () => checkVersions(env),
+    autoUpdateStale: (folder) => autoUpdateStale(env, folder, limits.readTimeoutMs),
     locate: (folder) => Promise.resolve(locate(folder)),
-    open: (location, neutral) => openRepo({ location, neutral, env, clock, limits }),
+    open: (location, neutral, commandLimit = () => null) =>
+      openRepo({ location, neutral, env, clock, limits: limitsUnder(limits, commandLimit) }),
   };
 }
 

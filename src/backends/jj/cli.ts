@@ -112,6 +112,8 @@ export async function git(
 /** The output of `git`, which must have succeeded. */
 export async function gitOutput(...args: Parameters<typeof git>): Promise<Buffer> {
   const result = await git(...args);
+  if (result.timedOut)
+    throw fail("failed", "git-timeout", `git ${args[2][0]} did not finish in time`, "try again");
   if (result.code !== 0) {
     throw fail("failed", "git-failed", `git ${args[2][0]} failed: ${result.stderr.split("\n")[0]}`);
   }

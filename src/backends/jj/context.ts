@@ -18,6 +18,20 @@ export const DEFAULT_LIMITS: JjLimits = {
   lockBackoffMs: [100, 200, 400, 800],
 };
 
+/** The usual limits, or less where `commandLimit` (milliseconds; null: the usual) says so when a command starts. */
+export function limitsUnder(usual: JjLimits, commandLimit: () => number | null): JjLimits {
+  const least = (ms: number): number => Math.min(ms, commandLimit() ?? ms);
+  return {
+    get readTimeoutMs() {
+      return least(usual.readTimeoutMs);
+    },
+    get mutateTimeoutMs() {
+      return least(usual.mutateTimeoutMs);
+    },
+    lockBackoffMs: usual.lockBackoffMs,
+  };
+}
+
 export interface JjContext {
   location: RepoLocation;
   /** kiki's own jj folder; see `neutral.ts`. */

@@ -3,7 +3,7 @@
  * shown, so that the overlay and the command can never disagree.
  */
 import { short } from "../ids.ts";
-import { isResolved, type IntentKind, type IntentState } from "../intent.ts";
+import { isPrepared, isResolved, type IntentKind, type IntentState } from "../intent.ts";
 import type { Lifecycle, ProjectionIssue, StepState } from "../lifecycle.ts";
 import { CASCADE_SIGNS, FOLLOWS, paint, stateSign, type Colour } from "./glyphs.ts";
 import type { LsThread } from "./ls.ts";
@@ -27,6 +27,8 @@ export interface StatusThread {
     fromBase: string;
     toBase: string;
     reason: string | null;
+    /** A person has to decide first. */
+    paused: boolean;
   }[];
   attention: readonly { kind: string; message: string }[];
   issues: readonly { issue: ProjectionIssue; message: string }[];
@@ -56,6 +58,14 @@ const MEANINGS: Partial<Record<IntentState, string>> = {
   Reconciling: "its files are being brought up to date",
   Materialized: "its files are up to date, and the agent is told next",
   Delivered: "the agent was told, and its next turn confirms it",
+};
+
+/** The same where no agent runs: an end that a person wanted is not followed by a start. */
+const ENDED_MEANINGS: typeof MEANINGS = {
+  Detected: "waits for an agent",
+  Reconciling: "waits for an agent",
+  Materialized: "its files are up to date; the next agent is told first of all",
+  Delivered: "the agent ended before it confirmed; the next one is told first of all",
 };
 
 const LABEL_COLUMNS = 12;
@@ -125,7 +135,8 @@ function unresolvedLines(thread: StatusThread): string[] {
     .filter((intent) => !isResolved(intent.state))
     .map((intent) => {
       const move = `${short(intent.fromBase)} → ${short(intent.toBase)}`;
-      const why = intent.reason ?? MEANINGS[intent.state];
+      const meanings = thread.summary.agent === null ? ENDED_MEANINGS : MEANINGS;
+      const why = intent.reason ?? meanings[intent.state];
       const reason = why === undefined ? "" : ` (${printable(why)})`;
       const parent = printable(intent.parentName);
       return line("", `${intent.kind} of ${parent} ${move}: ${intent.state}${reason}`);
@@ -135,10 +146,15 @@ function unresolvedLines(thread: StatusThread): string[] {
 function agentText(thread: StatusThread, colour: boolean): string {
   const { agent, lastAgentEvent } = thread.summary;
   const harness = printable(thread.harness);
-  if (agent === null) return `${harness}, not running`;
+  const owed = thread.intents.some(({ state }) => isPrepared(state));
+  if (agent === null)
+    return `${harness}, not running${owed ? ", and not told yet what changed under it" : ""}`;
   const sign = stateSign("Active", agent);
   const event = lastAgentEvent === null ? "" : `, last event ${printable(lastAgentEvent)}`;
-  return `${paint(`${sign.glyph} ${agent}`, sign.colour, colour)} ${harness}${event}`;
+  const paused = thread.intents.some((intent) => !isResolved(intent.state) && intent.paused);
+  // A screen that stands still is not a hanging program.
+  const stopped = paused ? ", paused until you decide" : "";
+  return `${paint(`${sign.glyph} ${agent}`, sign.colour, colour)} ${harness}${stopped}${event}`;
 }
 
 function followsText(thread: StatusThread): string {

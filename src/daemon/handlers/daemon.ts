@@ -4,6 +4,7 @@ import { problemLine } from "../../core/config/problem.ts";
 import { errorLine, KikiError } from "../../core/errors.ts";
 import type { DoctorLine } from "../../rpc/contract/types.ts";
 import type { Handlers } from "../../rpc/server.ts";
+import { watchedThreads } from "../../store/edges.ts";
 import { listRepos } from "../../store/repos.ts";
 import { BUILD, VERSION } from "../../version.ts";
 import { isoTime } from "../views.ts";
@@ -30,7 +31,14 @@ export function daemonHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, Dae
       return { pid: process.pid, stopping };
     },
     async Doctor() {
-      return { lines: [...(await toolLines(daemon)), ...repoLines(daemon), configLine(daemon)] };
+      return {
+        lines: [
+          ...(await toolLines(daemon)),
+          ...repoLines(daemon),
+          ...(await settingLines(daemon)),
+          configLine(daemon),
+        ],
+      };
     },
   };
 }
@@ -82,6 +90,31 @@ function configLine(daemon: Daemon): DoctorLine {
     return { name, ok: true, detail: "nothing to complain about", fix: null };
   const detail = more.length === 0 ? first : `${first} (and ${more.length} more)`;
   return { name, ok, detail, fix: ok ? null : "kk config show lists every problem" };
+}
+
+/**
+ * A setting of jj's under which an agent's own command does what kiki must do at a boundary (facts of jj, 0.46): said for
+ * the repository and for every thread, because each workspace may have its own. No line where all is well.
+ */
+async function settingLines(daemon: Daemon): Promise<DoctorLine[]> {
+  const lines: DoctorLine[] = [];
+  for (const { db, row } of daemon.repos.values()) {
+    const folders = [row.repoRoot, ...watchedThreads(db).map((thread) => thread.workspacePath)];
+    const found = await Promise.all(
+      // A folder that is away has a line of its own elsewhere.
+      folders.map((folder) => daemon.world.jj.autoUpdateStale(folder).catch(() => null)),
+    );
+    const where = [...new Set(found.filter((path) => path !== null))];
+    if (where.length === 0) continue;
+    const files = where.map((path) => path || "its environment").join(", ");
+    lines.push({
+      name: `jj of ${row.repoRoot}`,
+      ok: false,
+      detail: `snapshot.auto-update-stale is on in ${files}: any jj command may change an agent's files behind kiki's back`,
+      fix: `set snapshot.auto-update-stale = false in ${files}`,
+    });
+  }
+  return lines;
 }
 
 function repoLines(daemon: Daemon): DoctorLine[] {

@@ -63,6 +63,8 @@ export const zIntent = z.object({
   toBase: zCommit,
   reason: z.string().nullable(),
   redeliveries: z.number().int(),
+  /** A person has to decide; until then the agent is paused, its process stopped. */
+  paused: z.boolean(),
 });
 
 export const zAttention = z.object({

@@ -89,6 +89,7 @@ describe("status", () => {
       fromBase: A,
       toBase: B,
       reason: null,
+      paused: false,
     } as const;
     const text = plain(
       state(
@@ -140,10 +141,32 @@ describe("status", () => {
     expect(text.split("\n").at(-1)).toBe("issue       ! dialog: accept it in the pane");
   });
 
+  test("agent paused for a person, or ended while something is owed to it → said in its line", () => {
+    const move = { kind: "NativeRewrite", parentName: "parser", fromBase: A, toBase: B } as const;
+    const stopped = [
+      { ...move, state: "RecoveryRequired", reason: "StaleDirty", paused: true } as const,
+    ];
+    expect(plain(state({ intents: stopped }, { agent: "blocked" }))).toContain(
+      "blocked claude-code, paused until you decide",
+    );
+    const told = [{ ...move, state: "Delivered", reason: null, paused: false } as const];
+    const ended = plain(state({ intents: told }, { agent: null, cascade: "pending" }));
+    expect(ended).toContain("claude-code, not running, and not told yet what changed under it");
+    expect(ended).toContain(
+      "Delivered (the agent ended before it confirmed; the next one is told first of all)",
+    );
+  });
+
   describe("next", () => {
     const next = (over: Partial<StatusThread>, summary: Partial<Summary> = {}): string =>
       plain(state(over, summary)).match(/^next {8}(.*)$/m)?.[1] ?? "";
-    const move = { kind: "NativeRewrite", parentName: "parser", fromBase: A, toBase: B } as const;
+    const move = {
+      kind: "NativeRewrite",
+      parentName: "parser",
+      fromBase: A,
+      toBase: B,
+      paused: false,
+    } as const;
     const anew = `kk new --no-follow --base kk-tests@ -m "<what to do>"`;
 
     test("all well, or going on by itself → no such line", () => {

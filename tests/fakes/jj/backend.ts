@@ -19,6 +19,10 @@ export class FakeJjBackend implements JjBackend {
     return { jj: "0.46.0", git: "2.53.0" };
   }
 
+  autoUpdateStale(): Promise<string | null> {
+    return Promise.resolve(null);
+  }
+
   async locate(folder: string): Promise<RepoLocation | null> {
     if (!this.#files.isFolder(folder)) return null;
     for (let at = folder; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
