@@ -40,7 +40,10 @@ function request(): typeof DEFAULTS & { seed: number } {
 
 function show(report: StormReport): void {
   const rows: [string, string | number][] = [
-    ["operations", `${report.operations}, ${report.merges} of them merges of concurrent ones`],
+    [
+      "operations",
+      `${report.operations}, ${report.merges} of them merges of concurrent ones (${report.widerMerges} of more than two)`,
+    ],
     ["writing", `${report.writingSeconds.toFixed(1)} s`],
     ["until everybody knew", `${report.settlingSeconds.toFixed(1)} s more`],
     [
@@ -48,6 +51,7 @@ function show(report: StormReport): void {
       `${report.intents}: ${report.acknowledged} acknowledged, ${report.superseded} superseded`,
     ],
     ["payloads given", report.payloads],
+    ["calls held in vain", report.heldInVain],
     [
       "jj processes of kiki's",
       `${report.jjProcesses}, ${(report.jjProcesses / report.operations).toFixed(2)} per operation`,
@@ -57,6 +61,7 @@ function show(report: StormReport): void {
   for (const [name, value] of rows) console.log(`  ${name.padEnd(width)}  ${value}`);
   for (const what of [report.lost, report.duplicates, report.wrongTrees, report.madeByReading])
     for (const line of what) console.log(`  ! ${line}`);
+  for (const line of report.graph) console.log(`  | ${line}`);
 }
 
 await exitWith(async () => {

@@ -8,8 +8,8 @@ import { validateStack, type StackCommit } from "../core/stack.ts";
 import type { CommitView } from "../ports/jj.ts";
 import type { Db } from "../store/db.ts";
 import { cascadeThread, edges } from "../store/edges.ts";
-import { standingBase } from "./interpret.ts";
 import type { Scene } from "./scene.ts";
+import { standingBase } from "./standing.ts";
 
 export interface OwnedStack {
   /** Root first, the thread's head last. */
@@ -78,9 +78,12 @@ export async function stagedHead(
   toBase: CommitId,
   owned: OwnedStack,
 ): Promise<CommitView | null> {
-  const head = (await scene.views.heads(staged)).get(scene.child.workspaceName)?.commitId;
+  const { jj, views, child } = scene;
+  // By the workspace's name: one read then says what the new commits are, and who stands where costs none.
+  const at = `present(${JSON.stringify(child.workspaceName)}@)`;
+  const moved = await jj.commits(staged, `descendants(roots(${toBase}..${at}))`);
+  const head = (await views.heads(staged)).get(child.workspaceName)?.commitId;
   if (head === undefined) return null;
-  const moved = await scene.jj.commits(staged, `descendants(roots(${toBase}..${head}))`);
   const chain = behind(moved, [head]);
   const ids = new Set(chain.map((c) => c.commitId));
   const roots = chain.filter((c) => !c.parents.some((parent) => ids.has(parent)));

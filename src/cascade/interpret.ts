@@ -14,7 +14,8 @@ import { edges, watchedThreads, type CascadeThread, type Edge } from "../store/e
 import { addTrigger, newestOfEdge, unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import type { IntentChanges } from "./moves.ts";
-import { related, type Related, type Relation } from "./related.ts";
+import { related, type Related } from "./related.ts";
+import { rewrittenBase } from "./standing.ts";
 import type { Heads } from "./views.ts";
 
 /** One edge's parent head changed, as seen in one operation. */
@@ -38,14 +39,14 @@ export interface Interpretation {
 
 /**
  * Transitions of `op`. `before` are the views of all its parents; an operation with several parents is compared with
- * every one of them and never with a preferred one. `forks`: views of the operations where those parents part.
+ * every one of them and never with a preferred one. `forks`: views of the operations where two of those parents part.
  */
 export function transitionsOf(
   deps: Pick<CascadeDeps, "db">,
   before: readonly Heads[],
   after: Heads,
   skip: (edge: Edge) => boolean = () => false,
-  forks: readonly Heads[] = [],
+  forks: (one: number, other: number) => readonly Heads[] = () => [],
 ): Transition[] {
   const threads = new Map(watchedThreads(deps.db).map((t) => [t.threadId, t]));
   const found: Transition[] = [];
@@ -55,7 +56,7 @@ export function transitionsOf(
     if (child === undefined || parent === undefined || skip(edge)) continue;
     const now = after.get(parent.workspaceName) ?? null;
     const at = (view: Heads): WorkspaceHead | null => view.get(parent.workspaceName) ?? null;
-    const move = workspaceMove(before.map(at), now, forks.map(at));
+    const move = workspaceMove(before.map(at), now, (one, other) => forks(one, other).map(at));
     if (move.kind === "unchanged") continue;
     found.push({
       edge,
@@ -143,6 +144,36 @@ export function readAhead(
 }
 
 /**
+ * The same before anything is known of the commits that `op` made: of the edges whose parent is elsewhere than in
+ * `before`, and of every workspace's new `@`, together with the commits of `also`.
+ */
+export async function readTogether(
+  deps: Pick<CascadeDeps, "db" | "jj">,
+  op: OpId,
+  before: Heads,
+  commits: ReadonlyMap<string, CommitId>,
+  also: Iterable<CommitId>,
+): Promise<void> {
+  const moved = new Map(
+    [...commits].filter(([workspace, at]) => before.get(workspace)?.commitId !== at),
+  );
+  const threads = new Map(watchedThreads(deps.db).map((t) => [t.threadId, t]));
+  const asked: Asked[] = [];
+  for (const edge of edges(deps.db)) {
+    const parent = moved.get(threads.get(edge.parent)?.workspaceName ?? "");
+    const child = commits.get(threads.get(edge.child)?.workspaceName ?? "");
+    if (parent === undefined || child === undefined) continue;
+    asked.push({
+      fromBase: startOf(deps.db, edge).tail,
+      standsOn: edge.lastSynchronized,
+      parent: { commitId: parent },
+      child: { commitId: child },
+    });
+  }
+  await relate(deps.jj, op, asked, null, [...moved.values(), ...also]);
+}
+
+/**
  * null: the edge starts from a commit that came after `op`. A reconciliation brought the child there and a crash left
  * `op` unread; what the parent did in it is behind the edge already, and jj knows no such commit in its view.
  */
@@ -197,22 +228,23 @@ function isOpen(asked: Asked): asked is Asked & { parent: object; child: object 
   return parent !== null && child !== null && (parent.commitId !== fromBase || merge === true);
 }
 
-/** `known`: an earlier answer for the same operation, which may do. */
+/** `known`: an earlier answer for the same operation, which may do. `also`: what else is to be known of commits. */
 async function relate(
   jj: JjRepo,
   op: OpId,
   asked: readonly Asked[],
   known: Related | null = null,
+  also: readonly CommitId[] = [],
 ): Promise<Related> {
   const open = asked.filter(isOpen);
-  const ids = new Set(
-    open.flatMap((a) => [
-      a.parent.commitId,
-      a.child.commitId,
-      a.fromBase,
-      a.standsOn ?? a.fromBase,
-    ]),
-  );
+  const ids = new Set(also);
+  for (const id of open.flatMap((a) => [
+    a.parent.commitId,
+    a.child.commitId,
+    a.fromBase,
+    a.standsOn ?? a.fromBase,
+  ]))
+    ids.add(id);
   const of = new Set(open.flatMap((a) => [a.child.commitId, a.fromBase]));
   return ids.size === 0 ? NOTHING_ASKED : related(jj, op, ids, of, known);
 }
@@ -267,74 +299,6 @@ async function factsFrom(
       recorded !== undefined && (stands || (await rewrittenBase(jj, op, recorded, at)) !== null);
   }
   return facts;
-}
-
-interface Standing {
-  fromBase: CommitId;
-  toBase: CommitId;
-  childHead: CommitId;
-}
-
-/**
- * The commit the child's chain really stands on: `fromBase` itself; or the one visible commit of the same change that
- * is an ancestor of the child's head (jj rewrote the base and evolved the child with it); or, when the base was
- * squashed away, the commit it went into, which the chain's root then stands on and which records it as a predecessor.
- * null: none of these, or several. An abandoned base went into nothing.
- */
-export async function standingBase(jj: JjRepo, op: OpId, at: Standing): Promise<CommitId | null> {
-  const answer = await related(jj, op, new Set([at.fromBase]), new Set([at.childHead]));
-  const recorded = answer.rows.get(at.fromBase);
-  if (recorded === undefined) return null;
-  if (!recorded.hidden && recorded.behind.includes(at.childHead)) return at.fromBase;
-  return rewrittenBase(jj, op, recorded, at);
-}
-
-async function rewrittenBase(
-  jj: JjRepo,
-  op: OpId,
-  recorded: Relation,
-  { fromBase, toBase, childHead }: Standing,
-): Promise<CommitId | null> {
-  const once = onceOf(jj);
-  const evolved = await once(`${recorded.changeId} ${childHead}`, async () => {
-    const found = await jj.commits(op, `change_id(${recorded.changeId}) & ::${childHead}`);
-    return found.map((c) => c.commitId);
-  });
-  if (evolved.length > 0) return evolved.length === 1 ? evolved[0]! : null;
-  const below = await once(`${toBase} ${childHead}`, async () => {
-    const roots = await jj.commits(op, `roots(${toBase}..${childHead})`);
-    return roots.length === 1 ? roots[0]!.parents : [];
-  });
-  if (below.length !== 1) return null;
-  const before = await once(below[0]!, () => jj.evolvedFrom(op, below[0]!));
-  return before.includes(fromBase) ? below[0]! : null;
-}
-
-type Once = (
-  question: string,
-  ask: () => Promise<readonly CommitId[]>,
-) => Promise<readonly CommitId[]>;
-
-/** Answers kept per repository. */
-const MAX_ANSWERS = 500;
-const answers = new WeakMap<JjRepo, Map<string, readonly CommitId[]>>();
-
-/**
- * Where a child's chain stands depends on exact commits and on nothing else: what is behind a workspace's `@` is visible
- * in every view that has it, and what a commit evolved from was recorded when it was made. In a storm the same question
- * comes with every operation.
- */
-function onceOf(jj: JjRepo): Once {
-  const known = answers.get(jj) ?? new Map<string, readonly CommitId[]>();
-  answers.set(jj, known);
-  return async (question, ask) => {
-    const hit = known.get(question);
-    if (hit !== undefined) return hit;
-    const answer = await ask();
-    if (known.size >= MAX_ANSWERS) known.clear();
-    known.set(question, answer);
-    return answer;
-  };
 }
 
 /** An edge's starting point changed between reading and writing; interpret again. */

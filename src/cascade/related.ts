@@ -1,6 +1,6 @@
 /**
  * How commits stand to each other in the view of one operation. An operation never changes, so an answer about it stays
- * true, and the newest for each is kept: a boundary asks again what the watcher has asked when it read the operation.
+ * true, and the newest few for each are kept: a boundary asks again what the watcher has asked when it read the operation.
  */
 import type { CommitId, OpId } from "../core/ids.ts";
 import type { CommitRelations, JjRepo, RepoLocation } from "../ports/jj.ts";
@@ -17,10 +17,12 @@ export interface Related {
 /** Without what the configuration has a say in. */
 export type Relation = Omit<CommitRelations, "immutable">;
 
-/** Operations whose newest answer is kept per repository. */
+/** Operations whose answers are kept per repository. */
 const MAX_KEPT = 64;
+/** Of one operation: what its interpretation, bookmarks and a boundary ask. */
+const MAX_ANSWERS = 4;
 /** By the object that everything which wraps one opened repository has in common: the watcher's and a boundary's are two. */
-const kept = new WeakMap<RepoLocation, Map<OpId, Related>>();
+const kept = new WeakMap<RepoLocation, Map<OpId, readonly Related[]>>();
 
 /** `known`: an earlier answer for the same operation, which may do. */
 export async function related(
@@ -30,13 +32,14 @@ export async function related(
   of: ReadonlySet<CommitId>,
   known: Related | null = null,
 ): Promise<Related> {
-  const answers = kept.get(jj.location) ?? new Map<OpId, Related>();
+  const answers = kept.get(jj.location) ?? new Map<OpId, readonly Related[]>();
   kept.set(jj.location, answers);
-  for (const answer of [known, answers.get(op) ?? null])
+  const earlier = answers.get(op) ?? [];
+  for (const answer of [known, ...earlier])
     if (answer !== null && ids.isSubsetOf(answer.ids) && of.isSubsetOf(answer.of)) return answer;
   const rows = await jj.relations(op, [...ids], [...of]);
   const answer = { rows: new Map(rows.map((row) => [row.commitId, row])), ids, of };
-  if (answers.size >= MAX_KEPT) answers.delete(answers.keys().next().value!);
-  answers.set(op, answer);
+  if (answers.size >= MAX_KEPT && !answers.has(op)) answers.delete(answers.keys().next().value!);
+  answers.set(op, [answer, ...(answers.get(op) ?? [])].slice(0, MAX_ANSWERS));
   return answer;
 }

@@ -1,5 +1,5 @@
 /** Views of operations (which commit every workspace's `@` is at), cached: an operation never changes. */
-import { halfAdded } from "../core/ancestry.ts";
+import { forkPoints, halfAdded, type ParentsOf } from "../core/ancestry.ts";
 import type { OpId } from "../core/ids.ts";
 import { ROOT_OP } from "../core/ids.ts";
 import type { JjRepo, WorkspaceHead, WorkspaceView } from "../ports/jj.ts";
@@ -52,6 +52,25 @@ export class Views {
     const half = halfAdded(before, after);
     if (half.size === 0) return after;
     return new Map([...after].filter(([workspace]) => !half.has(workspace)));
+  }
+
+  /**
+   * The heads where the histories of each two of an operation's parents part, by the parents' places. Never those where
+   * all of them part: three operations that jj merges at once (0.46) seldom part at one point.
+   */
+  async forks(
+    parents: readonly OpId[],
+    parentsOf: ParentsOf,
+  ): Promise<(one: number, other: number) => readonly Heads[]> {
+    const found = new Map<string, Heads[]>();
+    for (const [other, id] of parents.entries()) {
+      for (const [one, earlier] of parents.slice(0, other).entries()) {
+        const views: Heads[] = [];
+        for (const fork of forkPoints([earlier, id], parentsOf)) views.push(await this.heads(fork));
+        found.set(`${one} ${other}`, views);
+      }
+    }
+    return (one, other) => found.get(`${Math.min(one, other)} ${Math.max(one, other)}`) ?? [];
   }
 }
 

@@ -2,12 +2,12 @@
  * Watching jj operations: a DAG with possibly several heads, read completely and interpreted parents first. All work
  * of one repository runs on one queue, so a refresh never interleaves with another.
  */
-import { changedHeads, forkPoints, nextFrontier, openParents } from "../core/ancestry.ts";
+import { changedHeads, nextFrontier, openParents } from "../core/ancestry.ts";
 import { attributedTo, interpreter, type Attributions } from "../core/attribution.ts";
 import type { OpId } from "../core/ids.ts";
 import { isAncestorOp, topologicalOrder, type OpNode } from "../core/op-graph.ts";
 import { ROOT_OP } from "../core/ids.ts";
-import type { JjOperation } from "../ports/jj.ts";
+import type { BookmarkView, JjOperation } from "../ports/jj.ts";
 import { write } from "../store/db.ts";
 import { setCheckpoint, setHead, watchedThreads, type Edge } from "../store/edges.ts";
 import {
@@ -26,11 +26,13 @@ import {
   type OpRow,
 } from "../store/ops.ts";
 import type { CascadeDeps } from "./deps.ts";
+import { bookmarkCommits, followedBookmarks } from "./followed-bookmarks.ts";
 import {
   applyInterpretation,
   EdgeMoved,
   interpret,
   readAhead,
+  readTogether,
   transitionsOf,
   type Interpretation,
 } from "./interpret.ts";
@@ -119,8 +121,11 @@ export class Watcher {
         await this.#adoptAbandoned(heads);
         return heads;
       }
+      // Beside the operation log: of the newest view both are wanted in any case.
+      const bookmarks = heads.length === 1 ? jj.bookmarks(heads[0]!) : null;
+      bookmarks?.catch(() => undefined); // it is awaited in its turn, unless what comes before it fails
       await this.#discover(heads);
-      await this.#process(heads);
+      await this.#process(heads, bookmarks);
     }
     // Writers that never pause: what was interpreted is one exact, complete view, only not the newest. Whoever pins it
     // compares heads again before changing anything, and a new edge is classified again once its row exists.
@@ -241,13 +246,17 @@ export class Watcher {
   }
 
   /** Interprets what is discovered, parents before children, each operation in one transaction with its evidence. */
-  async #process(heads: readonly OpId[]): Promise<void> {
-    const { db } = this.#deps;
+  async #process(
+    heads: readonly OpId[],
+    ofHead: Promise<readonly BookmarkView[]> | null,
+  ): Promise<void> {
+    const { db, jj } = this.#deps;
     const open = new Map(unprocessedOps(db).map((op) => [op.opId, op]));
     const nodes = new Map<OpId, OpNode>(
       [...open].map(([id, op]) => [id, { id, parents: op.parents }]),
     );
     const order = topologicalOrder(nodes, new Set());
+    if (order.length === 1 && ofHead !== null) await this.#readAtOnce(order[0]!, await ofHead);
     for (let at = 0; at < order.length; at += HEADS_PER_READ) {
       const part = order.slice(at, at + HEADS_PER_READ);
       await this.#load(part);
@@ -261,13 +270,26 @@ export class Watcher {
     );
     const only = ends.length === 1 ? ends[0]! : null;
     const latest = only === null ? null : await this.#views.settled(only, parentsOf(db, only));
-    const moved = only === null ? [] : await this.#followedBookmarks(only);
+    const bookmarks = only === null ? [] : await (ofHead ?? jj.bookmarks(only));
+    const moved = only === null ? [] : await followedBookmarks(this.#deps, only, bookmarks);
     write(db, () => {
       replaceFrontier(db, ends);
       // Where several views disagree no cached head is better than another: they stay until jj's views meet again.
       if (latest !== null) this.#cacheHeads(only!, latest);
       for (const m of moved) setCheckpoint(db, m.threadId, m.commit);
     });
+  }
+
+  /**
+   * The everyday case, one new operation: by one read all that its interpretation will ask about commits. What it then
+   * asks finds its answer kept.
+   */
+  async #readAtOnce(op: OpNode, bookmarks: readonly BookmarkView[]): Promise<void> {
+    const { db, jj } = this.#deps;
+    const commits = await jj.workspaceCommits(op.id);
+    if (commits === null || op.parents.length !== 1) return;
+    const before = await this.#views.heads(op.parents[0]!);
+    await readTogether(this.#deps, op.id, before, commits, bookmarkCommits(db, bookmarks));
   }
 
   /** By one read what each of these operations is compared with and shows, oldest first. */
@@ -295,11 +317,7 @@ export class Watcher {
     const settled = await this.#views.settled(op.opId, op.parents);
     const before: Heads[] = [];
     for (const parent of op.parents) before.push(await this.#views.heads(parent));
-    const forks: Heads[] = [];
-    if (op.parents.length > 1) {
-      for (const fork of forkPoints(op.parents, (id) => parentsOf(db, id)))
-        forks.push(await this.#views.heads(fork));
-    }
+    const forks = await this.#views.forks(op.parents, (id) => parentsOf(db, id));
     // A live token means its handler owes the interpretation, and records it together with its own result.
     const isHandled = (): boolean =>
       interpreter({ id: op.opId, args: "" }, this.#attributions(op)) === "handler";
@@ -347,26 +365,6 @@ export class Watcher {
       if (head === undefined || head.commitId === thread.head) continue;
       setHead(this.#deps.db, thread.threadId, { commit: head.commitId, change: head.changeId, op });
     }
-  }
-
-  /** Bookmarks that jj moved with a recorded rewrite of their commit: same change id, one visible successor. */
-  async #followedBookmarks(op: OpId): Promise<{ threadId: string; commit: string }[]> {
-    const bookmarks = await this.#deps.jj.bookmarks(op);
-    const byName = new Map(bookmarks.map((b) => [b.name, b.targets]));
-    const elsewhere = watchedThreads(this.#deps.db).flatMap((thread) => {
-      const [target, ...others] = byName.get(thread.bookmark) ?? [];
-      const { threadId, checkpoint } = thread;
-      if (checkpoint === null || target === undefined || others.length > 0) return [];
-      return target === checkpoint ? [] : [{ threadId, checkpoint, commit: target }];
-    });
-    if (elsewhere.length === 0) return [];
-    const ids = new Set(elsewhere.flatMap((e) => [e.checkpoint, e.commit]));
-    const known = new Map((await this.#deps.jj.existing(op, [...ids])).map((c) => [c.commitId, c]));
-    return elsewhere.filter(({ checkpoint, commit }) => {
-      const [old, fresh] = [known.get(checkpoint), known.get(commit)];
-      const same = old !== undefined && fresh !== undefined && old.changeId === fresh.changeId;
-      return same && !fresh.divergent;
-    });
   }
 
   /** `ancestor` is an ancestor of, or equal to, `of` in what has been read so far. */

@@ -95,31 +95,48 @@ export type WorkspaceMove =
   | { kind: "IncoherentViews" };
 
 /**
- * Compares a workspace's `@` after an operation with every parent view; null is a workspace without one. `forks` are
- * the views of the parents' fork points: a parent that still shows a fork's `@` did not move it. Without forks every
- * parent counts as having moved it.
+ * A workspace's `@` where the histories of two of an operation's parents part (their fork points' views), by the parents'
+ * places among all of them. None known: each of the two counts as having moved it.
+ */
+export type ForksOf = (one: number, other: number) => readonly (HeadView | null)[];
+
+/**
+ * Compares a workspace's `@` after an operation with every parent view; null is a workspace without one.
+ *
+ * Parents are compared by twos, each pair with the views where these two part and no others: of three parents two may
+ * part later than the third, and what the workspace did before that is the past of both. One parent gives way to
+ * another that went on from it: it still shows their fork's `@`, or only rewrote the change that the other one left
+ * (`jj new` beside a rebase from below; jj 0.46 rebases the new `@` onto the rewrite). The move is coherent when what
+ * remains is one change, and the result is of it.
  */
 export function workspaceMove(
   before: readonly (HeadView | null)[],
   after: HeadView | null,
-  forks: readonly (HeadView | null)[] = [],
+  forks: ForksOf = () => [],
 ): WorkspaceMove {
   const at = (v: HeadView | null): CommitId => v?.commitId ?? "";
+  const changeOf = (v: HeadView | null): ChangeId => v?.changeId ?? "";
   if (before.every((v) => at(v) === at(after)) && before.length > 0) return { kind: "unchanged" };
   if (before.length < 2) return { kind: "moved", to: after };
   // Without an `@` there is nothing that could be followed, whichever parent took it away.
   if (after === null) return { kind: "moved", to: null };
   if (after.divergent === true) return { kind: "IncoherentViews" };
-  const settled = new Set(forks.map(at));
-  const movers = before.filter((v) => !settled.has(at(v)));
-  // One side went to another change while the other only rewrote the one it was on (`jj new` beside a rebase from
-  // below): jj 0.46 rebases the new `@` onto the rewrite, and every parent view shows one and the same way there.
-  const left = new Set(forks.map((v) => v?.changeId ?? ""));
-  const away = movers.filter((v) => !left.has(v?.changeId ?? ""));
-  const changes = new Set((away.length > 0 ? away : movers).map((v) => v?.changeId ?? ""));
-  // Nobody moved it, so the merge itself rewrote it: of one of the parents' changes, or it came from nowhere.
-  const known = movers.length === 0 ? new Set(before.map((v) => v?.changeId ?? "")) : changes;
-  const coherent = known.has(after.changeId) && (forks.length === 0 || changes.size <= 1);
+
+  let parted = false;
+  const givesWay = (one: number, other: number): boolean => {
+    const [mine, theirs] = [before[one]!, before[other]!];
+    const fork = forks(one, other);
+    parted ||= fork.length > 0;
+    if (at(mine) === at(theirs)) return false;
+    if (fork.some((v) => at(v) === at(mine))) return true;
+    const left = new Set(fork.map(changeOf));
+    return left.has(changeOf(mine)) && !left.has(changeOf(theirs));
+  };
+  const movers = before.filter(
+    (_view, one) => !before.some((_other, other) => other !== one && givesWay(one, other)),
+  );
+  const changes = new Set(movers.map(changeOf));
+  const coherent = changes.has(after.changeId) && (!parted || changes.size === 1);
   return coherent ? { kind: "moved", to: after } : { kind: "IncoherentViews" };
 }
 

@@ -142,6 +142,11 @@ export interface JjRepo {
    */
   workspaceHeads(ops: readonly OpId[]): Promise<Map<OpId, WorkspaceHead[]>>;
   /**
+   * The commit of every workspace's `@` in the view of `op`, read without a process; null where the store's files do not
+   * say.
+   */
+  workspaceCommits(op: OpId): Promise<ReadonlyMap<string, CommitId> | null>;
+  /**
    * Commits of a revset, newest first. Hidden commits resolve by full commit id. `trunk()` is the root commit (40
    * zeros) where there is no trunk; a bare `@` is the main workspace's. `jj-revset` on a bad revset.
    */

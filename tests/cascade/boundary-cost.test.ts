@@ -18,8 +18,8 @@ const KINDS: readonly { kind: string; advance: boolean; commands: readonly strin
   {
     kind: "ParentAdvance",
     advance: true,
-    // What it stands on, the rebase, the new commits, what stands on what, publishing.
-    commands: ["log", "rebase", "log", "log", "op integrate", "workspace update-stale", ...TOLD],
+    // What it stands on, the rebase, the new commits and what stands on what, publishing.
+    commands: ["log", "rebase", "log", "op integrate", "workspace update-stale", ...TOLD],
   },
 ];
 

@@ -14,6 +14,7 @@ import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeDeps } from "../../src/cascade/deps.ts";
 import { makeExclusive, Patience } from "../../src/daemon/exclusive.ts";
 import type { HookDecision } from "../../src/core/hook-decision.ts";
+import type { CommitId } from "../../src/core/ids.ts";
 import { repoPaths, threadPaths } from "../../src/core/paths.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
 import { NO_CRASH, type CrashPoints } from "../../src/ports/crash.ts";
@@ -77,8 +78,8 @@ export interface Rig {
   head(thread: TestThread): Promise<string>;
   /** Drops all memory: a new cascade on the same database and the same repository. Boot recovery has run. */
   reboot(crash?: CrashPoints): Promise<void>;
-  /** A cascade of its own on another database of the same repository; not started. */
-  cascadeOn(db: Db): Cascade;
+  /** A cascade of its own on another database of the same repository, with its own jj if given; not started. */
+  cascadeOn(db: Db, jj?: JjRepo): Cascade;
   close(): Promise<void>;
 }
 
@@ -87,6 +88,8 @@ export async function makeRig(
     colocated?: boolean;
     settings?: Partial<CascadeDeps["settings"]>;
     wrapJj?(jj: JjRepo): JjRepo;
+    /** Where threads are, when `wrapJj` puts another repository in the place of the fresh one. */
+    threads?: { folder(workspace: string): string; base(): Promise<CommitId> };
     /** Default: the agent has no processes. */
     standStill?(db: Db, stateDir: string): CascadeDeps["standStill"];
     /** For agents that speak a harness's own payloads. */
@@ -112,14 +115,14 @@ export async function makeRig(
   const db = openRepoDb(paths.db);
   const rig = { repo, db, jj, stateDir } as Rig;
 
-  const build = (crash: CrashPoints, on = db): Cascade => {
+  const build = (crash: CrashPoints, on = db, through = jj): Cascade => {
     const queues = new SerialQueues();
     return makeCascade({
       repoId: REPO_ID,
       stateDir,
       db: on,
-      jj,
-      exclusive: makeExclusive(jj, queues, "jj", () => Promise.resolve(), patience).exclusive,
+      jj: through,
+      exclusive: makeExclusive(through, queues, "jj", () => Promise.resolve(), patience).exclusive,
       standStill: options.standStill?.(db, stateDir) ?? NOTHING_RUNS,
       harness: () => options.harness ?? harness,
       files,
@@ -159,7 +162,7 @@ export async function makeRig(
   rig.cascade = build(NO_CRASH);
   await rig.cascade.start();
 
-  rig.cascadeOn = (other) => build(NO_CRASH, other);
+  rig.cascadeOn = (other, own) => build(NO_CRASH, other, own);
   rig.reboot = async (crash = NO_CRASH) => {
     rig.agents.suspend(true);
     await rig.cascade.stop();
@@ -172,7 +175,14 @@ export async function makeRig(
     await rig.cascade.stop();
     db.close();
   };
-  rig.thread = (name, follows, base) => makeThread(rig, name, follows, base);
+  rig.thread = async (name, follows, base) => {
+    const path = options.threads?.folder(`kk-${name}`) ?? join(repo.dir, `repo-kiki-${name}`);
+    const on =
+      follows === undefined
+        ? await (options.threads?.base() ?? repo.commit(base ?? "@-"))
+        : await rig.head(follows);
+    return makeThread(rig, { name, path, on }, follows);
+  };
   rig.agent = (thread) => new Agent(rig, thread);
   rig.intents = (thread) => intentsOf(db, thread.id);
   rig.attention = (thread) => openAttention(db, thread.id).map((a) => a.message);
@@ -191,19 +201,17 @@ export async function makeRig(
 /** What `kk new` leaves behind, by the shortest way: a workspace on the parent's exact `@` and the rows. */
 async function makeThread(
   rig: Rig,
-  name: string,
+  { name, path, on }: { name: string; path: string; on: CommitId },
   follows?: TestThread,
-  base?: string,
 ): Promise<TestThread> {
-  const { db, jj, repo } = rig;
+  const { db, jj } = rig;
   const thread: TestThread = {
     id: crypto.randomUUID(),
     name,
     workspace: `kk-${name}`,
-    path: join(repo.dir, `repo-kiki-${name}`),
+    path,
     incarnation: crypto.randomUUID(),
   };
-  const on = follows === undefined ? await repo.commit(base ?? "@-") : await rig.head(follows);
   await jj.addWorkspace({
     name: thread.workspace,
     path: thread.path,

@@ -5,12 +5,14 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createFsEvents } from "../../src/backends/fs-events.ts";
+import { HOLD_TEXT } from "../../src/cascade/texts.ts";
 import { edges } from "../../src/store/edges.ts";
 import { intentsOf, unresolvedIntents } from "../../src/store/intents.ts";
 import { frontier, unprocessedOps } from "../../src/store/ops.ts";
 import { countedJj, type CountedJj } from "../support/counted-jj.ts";
 import { randomOf } from "../support/random.ts";
 import { waitFor } from "../support/wait.ts";
+import { operationGraph } from "./op-graph.ts";
 import { makeRig, type Rig, type TestThread } from "./rig.ts";
 
 export interface StormOptions {
@@ -30,18 +32,24 @@ export interface StormReport {
   operations: number;
   /** Of them, merges of concurrent ones. */
   merges: number;
+  /** Of those, merges of more than two: their parents seldom part at one point. */
+  widerMerges: number;
   intents: number;
   acknowledged: number;
   superseded: number;
   /** Parent moves that no child was told of: unresolved work, or a child that does not stand where its parent is. */
   lost: string[];
-  /** Intents that were materialised more than once, or payloads an agent was given under two intents. */
+  /** Intents that were materialised more than once, or whose payload an agent was given more than once. */
   duplicates: string[];
   /** Children whose files are not the parent's and their own. */
   wrongTrees: string[];
   /** Operations in the log that a command of kiki's made which only reads. */
   madeByReading: string[];
   payloads: number;
+  /** Calls that waited as long as a call may while jj's views did not meet, and were refused without a payload. */
+  heldInVain: number;
+  /** When something is not right: the operations around it, as text. */
+  graph: string[];
   jjProcesses: number;
   writingSeconds: number;
   settlingSeconds: number;
@@ -50,7 +58,8 @@ export interface StormReport {
 interface Child {
   thread: TestThread;
   parent: TestThread;
-  payloads: string[];
+  /** What its refused calls said. */
+  texts: string[];
 }
 
 export async function storm(options: StormOptions): Promise<StormReport> {
@@ -62,6 +71,11 @@ export async function storm(options: StormOptions): Promise<StormReport> {
   });
   try {
     return await run(rig, counted!, options);
+  } catch (error) {
+    const graph = (await operationGraph(rig)).join("\n");
+    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${graph}`, {
+      cause: error,
+    });
   } finally {
     await rig.close();
   }
@@ -97,23 +111,29 @@ async function run(rig: Rig, jj: CountedJj, options: StormOptions): Promise<Stor
   const made = (await rig.jj.operations(head!, 100_000)).filter((op) => !known.has(op.id));
   const intents = children.flatMap((c) => intentsOf(rig.db, c.thread.id));
   const own = made.filter((op) => op.args.includes("operation.username=kiki"));
-  return {
+  const told = toldTo(rig, children);
+  const report: StormReport = {
     operations: made.length,
     merges: made.filter((op) => op.parents.length > 1).length,
+    widerMerges: made.filter((op) => op.parents.length > 2).length,
     intents: intents.length,
     acknowledged: intents.filter((i) => i.state === "Acknowledged").length,
     superseded: intents.filter((i) => i.state === "Superseded").length,
-    lost: await lost(rig, children),
-    duplicates: duplicates(rig, children),
+    lost: [...(await lost(rig, children)), ...told.lost],
+    duplicates: [...materialisedTwice(rig), ...told.duplicates],
     wrongTrees: (await Promise.all(children.map((c) => wrongTree(rig, c)))).flat(),
     madeByReading: own
       .filter((op) => !op.args.includes("kiki.token="))
       .map((op) => `${op.description}: ${op.args}`),
-    payloads: children.reduce((sum, c) => sum + c.payloads.length, 0),
+    payloads: told.payloads,
+    heldInVain: told.heldInVain,
+    graph: [],
     jjProcesses,
     writingSeconds,
     settlingSeconds,
   };
+  const faults = [report.lost, report.duplicates, report.wrongTrees, report.madeByReading].flat();
+  return faults.length === 0 ? report : { ...report, graph: await operationGraph(rig) };
 }
 
 async function setUp(
@@ -133,7 +153,7 @@ async function setUp(
     const thread = await rig.thread(`c${n}`, parent);
     rig.repo.write(`c${n}.txt`, "mine\n", thread.path);
     await rig.repo.jj(["status"], thread.path);
-    children.push({ thread, parent, payloads: [] });
+    children.push({ thread, parent, texts: [] });
   }
   await rig.cascade.refreshToFrontier();
   return { parents, children };
@@ -170,7 +190,7 @@ async function work(
   const agent = rig.agent(child.thread);
   const batch = async (): Promise<void> => {
     const [answer] = await agent.batch();
-    if (answer!.text !== null) child.payloads.push(answer!.text);
+    if (answer!.text !== null) child.texts.push(answer!.text);
     await Bun.sleep(20 + at * 7);
   };
   while (writing()) await batch();
@@ -215,20 +235,36 @@ async function lost(rig: Rig, children: readonly Child[]): Promise<string[]> {
   return found;
 }
 
-function duplicates(rig: Rig, children: readonly Child[]): string[] {
-  const twice = rig.db
+function materialisedTwice(rig: Rig): string[] {
+  return rig.db
     .query<{ intent_id: string; n: number }, []>(
       "SELECT intent_id, count(*) AS n FROM materialised GROUP BY 1 HAVING n > 1",
     )
     .all()
     .map((r) => `intent ${r.intent_id} was materialised ${r.n} times`);
-  const repeated = children.flatMap(({ thread, payloads }) => {
-    const told = intentsOf(rig.db, thread.id).filter((i) => i.payload !== null).length;
-    return payloads.length === told
-      ? []
-      : [`${thread.name} got ${payloads.length} payloads for ${told} intents`];
-  });
-  return [...twice, ...repeated];
+}
+
+/** Every payload once, and nothing else but the words of a hold that ended first. */
+function toldTo(
+  rig: Rig,
+  children: readonly Child[],
+): Pick<StormReport, "lost" | "duplicates" | "payloads" | "heldInVain"> {
+  const found = { lost: [] as string[], duplicates: [] as string[], payloads: 0, heldInVain: 0 };
+  for (const { thread, texts } of children) {
+    const open = texts.filter((text) => text !== HOLD_TEXT);
+    found.heldInVain += texts.length - open.length;
+    for (const { seq, payload } of intentsOf(rig.db, thread.id)) {
+      if (payload === null) continue;
+      const times = open.filter((text) => text === payload).length;
+      found.payloads += times;
+      if (times === 0) found.lost.push(`${thread.name} never got the payload of its intent ${seq}`);
+      if (times > 1) found.duplicates.push(`${thread.name} got intent ${seq} ${times} times`);
+    }
+    const payloads = new Set(intentsOf(rig.db, thread.id).map((intent) => intent.payload));
+    for (const text of open.filter((each) => !payloads.has(each)))
+      found.duplicates.push(`${thread.name} was told what is no payload: ${text.slice(0, 200)}`);
+  }
+  return found;
 }
 
 async function wrongTree(rig: Rig, { thread, parent }: Child): Promise<string[]> {

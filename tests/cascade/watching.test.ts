@@ -104,6 +104,20 @@ test("catch-up: operations that move no parent → the same few jj processes, ho
   expect(rig.intents(child)).toEqual([]);
 });
 
+test("one operation that rewrites a parent with its child → the log, the bookmarks and one read of commits, then durable", async () => {
+  const { rig, jj } = await counting();
+  const { parent, child } = await family(rig);
+  for (const words of ["first", "second"]) {
+    await rig.repo.jj(["describe", "-m", words], parent.path);
+    jj.reset();
+    await rig.cascade.refreshToFrontier();
+    const kinds = jj.calls().map((call) => / (op log|bookmark list|log) /.exec(call)?.[1] ?? call);
+    expect(kinds.sort()).toEqual(["bookmark list", "log", "op log"]);
+    const [intent] = rig.intents(child);
+    expect([intent!.state, intent!.toBase]).toEqual(["Detected", await rig.head(parent)]);
+  }
+});
+
 test("catch-up: the same operations one by one, or all at once after a boot → the same intents, triggers and heads", async () => {
   const rig = await rigWith();
   const { parent, child } = await family(rig);

@@ -1,6 +1,6 @@
 /** jj contract: operations, their heads, and what merging them does. */
 import { expect } from "bun:test";
-import type { CommitId } from "../../src/core/ids.ts";
+import type { CommitId, OpId } from "../../src/core/ids.ts";
 import type { Scenario, World } from "./jj-driver.ts";
 
 /** A workspace as `kk new` makes it: a described empty change on exactly `base`. */
@@ -118,6 +118,42 @@ export const HISTORY: readonly Scenario[] = [
     },
   },
   {
+    name: "heads: three, two of them part after the workspace went on → @ of the one that went on last",
+    async run(world, see) {
+      const start = await see.head();
+      await see.view("start");
+      const base = await baseOf(world, start);
+      await world.at(start, "default").bookmark("beside", base);
+      const later = await onTop(world, start, "two");
+      await world.at(later, "default").bookmark("beside-later", base);
+      await onTop(world, later, "three");
+      expect(await world.repo.heads()).toHaveLength(3);
+      await world.in("default").updateStale();
+      const commits = await see.view("merged");
+      expect((await see.commit(await see.at("default"))).description).toBe("three");
+      expect(commits.some((c) => c.divergent)).toBe(false);
+    },
+  },
+  {
+    name: "heads: three, the first of them went far on → the last is compared with where these two part, nothing is shown twice",
+    async run(world, see) {
+      const start = await see.head();
+      await see.view("start");
+      const base = await baseOf(world, start);
+      const later = await reworded(world, start, "once");
+      let far = later;
+      for (const text of ["twice", "three times", "four times"])
+        far = await reworded(world, far, text);
+      await world.at(start, "default").bookmark("beside", base);
+      await world.at(later, "default").bookmark("beside-later", base);
+      expect(await world.repo.heads()).toHaveLength(3);
+      await world.in("default").updateStale();
+      const commits = await see.view("merged");
+      expect((await see.commit(await see.at("default"))).description).toBe("four times");
+      expect(commits.some((c) => c.divergent)).toBe(false);
+    },
+  },
+  {
     name: "heads: a bookmark moved on both → conflicted, or the descendant of the two",
     async run(world, see) {
       const parent = await see.at("default");
@@ -186,7 +222,10 @@ export const HISTORY: readonly Scenario[] = [
             parents,
           })),
         );
+        const commits = views.map((w): [string, CommitId] => [w.workspace, w.commitId]);
+        expect(new Map(await repo.workspaceCommits(op))).toEqual(new Map(commits));
       }
+      expect(await repo.workspaceCommits("f".repeat(128))).toBeNull();
       expect(await see.outcome("unknown", () => repo.workspaceHeads(["f".repeat(128)]))).toBe(
         "jj-op-missing",
       );
@@ -261,4 +300,19 @@ export const HISTORY: readonly Scenario[] = [
 export async function baseOf(world: World, op: string): Promise<CommitId> {
   const all = await world.repo.commits(op, "all()");
   return all.find((c) => c.description === "base")!.commitId;
+}
+
+/** The operation that `act` made beside or on top of the heads there are. */
+async function operationOf(world: World, act: () => Promise<void>): Promise<OpId> {
+  const before = new Set(await world.repo.heads());
+  await act();
+  return (await world.repo.heads()).find((id) => !before.has(id))!;
+}
+
+function onTop(world: World, op: OpId, message: string): Promise<OpId> {
+  return operationOf(world, () => world.at(op, "default").newChange({ message }));
+}
+
+function reworded(world: World, op: OpId, text: string): Promise<OpId> {
+  return operationOf(world, () => world.at(op, "default").describe(text));
 }

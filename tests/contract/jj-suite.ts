@@ -1,5 +1,5 @@
 /** Runs jj scenarios on the fake and, where there is one, on the real jj; both must be seen to do the same. */
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { hermeticEnv, removeTempDirs, tempDir } from "../support/temp.ts";
 import { Observer, PLAIN, type Scenario, type World } from "./jj-driver.ts";
 import { fakeWorld, realWorld } from "./jj-worlds.ts";
@@ -14,6 +14,8 @@ interface Row {
 
 /** With KIKI_TEST_TABLE set, the end prints `scenario | fake | real jj`. */
 export function jjContract(groups: Record<string, readonly Scenario[]>): void {
+  // The hook that removes some hundred repositories takes its time as well, on a busy machine.
+  setDefaultTimeout(TIMEOUT_MS);
   const table: Row[] = [];
   const hasJj = Bun.which("jj", { PATH: hermeticEnv(tempDir("jj-contract"))["PATH"]! }) !== null;
   afterAll(() => {

@@ -6,6 +6,7 @@ import {
   nextFrontier,
   openParents,
   workspaceMove,
+  type ForksOf,
   type HeadView,
   type WorkspaceMove,
 } from "../../src/core/ancestry.ts";
@@ -232,8 +233,47 @@ const coherence = (move: Move): fc.IProperty<[[HeadView, HeadView, HeadView, Hea
       // The one change that was moved to, or the base's own where nobody moved.
       return after.changeId === (changes[0] ?? base.changeId) ? "moved" : "IncoherentViews";
     })();
-    expect(move([left, right], after, [base]).kind).toBe(expected);
+    expect(move([left, right], after, () => [base]).kind).toBe(expected);
   });
+
+/**
+ * Some operations take the workspace to a change of its own. What a merge has to say follows from the graph alone: the
+ * moves behind its parents, and whether one of them came after all others.
+ */
+const followsTheNewest = (
+  forks: typeof forkPoints,
+  between: "two" | "of all" = "two",
+): fc.IProperty<[OpNode[], boolean[]]> =>
+  fc.property(
+    opGraphs(16),
+    fc.array(fc.boolean(), { minLength: 16, maxLength: 16 }),
+    (nodes, moves) => {
+      const [sets, graph] = [ancestorSets(nodes), graphOf(nodes)];
+      const isMove = new Set(nodes.filter((_node, i) => i === 0 || moves[i]).map((n) => n.id));
+      /** Moves behind any of `ids` that none of the others came after. */
+      const newest = (ids: readonly string[]): string[] => {
+        const all = [...new Set(ids.flatMap((id) => [...sets.get(id)!]))].filter((m) =>
+          isMove.has(m),
+        );
+        return all.filter((m) => !all.some((later) => later !== m && sets.get(later)!.has(m)));
+      };
+      // Where there are several, jj's merge shows one of them.
+      const view = (id: string): HeadView => head(newest([id])[0]!, 0);
+      for (const { id, parents } of nodes) {
+        if (parents.length < 2 || isMove.has(id)) continue;
+        if (parents.some((parent) => newest([parent]).length > 1)) continue;
+        const last = newest(parents);
+        const move = workspaceMove(parents.map(view), view(id), (one, other) =>
+          forks(
+            between === "two" ? [parents[one]!, parents[other]!] : parents,
+            parentsIn(graph),
+          ).map(view),
+        );
+        const same = parents.every((p) => view(p).commitId === view(id).commitId);
+        expect(move.kind).toBe(last.length > 1 ? "IncoherentViews" : same ? "unchanged" : "moved");
+      }
+    },
+  );
 
 describe("AncestryQuery, operations with several parents", () => {
   test("AncestryQuery: any two sides and any result → one coherent move, or IncoherentViews", () => {
@@ -276,8 +316,37 @@ describe("AncestryQuery, operations with several parents", () => {
   ];
   for (const [name, before, after, forks, expected] of table) {
     test(`AncestryQuery: ${name} → ${expected}`, () =>
-      expect(workspaceMove(before, after, forks).kind).toBe(expected as WorkspaceMove["kind"]));
+      expect(workspaceMove(before, after, () => forks).kind).toBe(
+        expected as WorkspaceMove["kind"],
+      ));
   }
+
+  test("AncestryQuery: three parents, two of them part after the workspace went on → the later part decides", () => {
+    // x0 ─┬─ (elsewhere)        stays at x0
+    //     └─ y0 ─┬─ (elsewhere) stays at y0
+    //            └─ z0
+    const forks: ForksOf = (one, other) => (one + other === 3 ? [y0] : [x0]);
+    expect(workspaceMove([x0, y0, z0], z0, forks)).toEqual({ kind: "moved", to: z0 });
+    expect(workspaceMove([x0, y0, z0], y0, forks)).toEqual({ kind: "IncoherentViews" });
+    expect(workspaceMove([x0, y0, z0], x0, forks)).toEqual({ kind: "IncoherentViews" });
+    // Apart since x0, as far as anybody knows: two moves.
+    expect(workspaceMove([x0, y0, z0], z0, () => [x0])).toEqual({ kind: "IncoherentViews" });
+  });
+
+  test("AncestryQuery: any graph of operations, moved anywhere → coherent exactly where one move came after all others", () => {
+    fc.assert(followsTheNewest(forkPoints), seeded(1500));
+  });
+  const wrongForks: [string, typeof forkPoints][] = [
+    ["forks through first parents", (ids, of) => forkPoints(ids, (id) => of(id).slice(0, 1))],
+    ["where the history begins", () => [opName(0)]],
+  ];
+  for (const [name, forks] of wrongForks) {
+    test(`AncestryQuery: ${name} → refuted`, () =>
+      expect(refuted(followsTheNewest(forks), 1500)).toBe(true));
+  }
+  test("AncestryQuery: where all parents part at once, for every two of them → refuted", () => {
+    expect(refuted(followsTheNewest(forkPoints, "of all"), 1500)).toBe(true);
+  });
 
   test("AncestryQuery: heads of an operation → recorded where any parent's differs, removals too", () => {
     const view = (...rows: [string, HeadView][]): Map<string, HeadView> => new Map(rows);

@@ -196,6 +196,13 @@ export class FakeJj implements JjRepo {
     return this.#read("workspaceHeads", () => reads.workspaceHeads(this.engine, ops));
   }
 
+  /** A look at files: it neither fails nor takes time. */
+  async workspaceCommits(op: OpId): Promise<ReadonlyMap<string, CommitId> | null> {
+    return this.engine.lost.has(op)
+      ? null
+      : (this.engine.store.operations.get(op)?.view.workspaces ?? null);
+  }
+
   commits(op: OpId, revset: string): Promise<CommitView[]> {
     return this.#readAt("commits", op, (at) => reads.commits(this.engine, at, revset));
   }

@@ -237,6 +237,9 @@ function jjOf(w: World, life: Life): JjRepo {
       return ports.call(life, `jj.${name}`, run, { unsteady: true, token });
     };
   }
+  // Files only: it does not fail as a command does.
+  methods["workspaceCommits"] = (op: string) =>
+    ports.call(life, "jj.workspaceCommits", () => jj.workspaceCommits(op));
   // git's alone, without a token.
   for (const name of ["forgetWorktree", "pinCommit", "setGitHead"]) {
     methods[name] = (...args: unknown[]) =>

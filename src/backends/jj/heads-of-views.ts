@@ -29,6 +29,13 @@ export class HeadsOfViews {
     this.#store = new OpStore(ctx.location.repoDir);
   }
 
+  /** Remembers what any answer of jj's said of commits. Returns the answer. */
+  learn<C extends Identity>(commits: C[]): C[] {
+    for (const { commitId, changeId, parents } of commits)
+      this.#identities.set(commitId, { commitId, changeId, parents });
+    return commits;
+  }
+
   async read(ops: readonly OpId[]): Promise<Map<OpId, WorkspaceHead[]>> {
     const stored = new Map(ops.map((op) => [op, this.#stored(op)]));
     // Newest first: the last one's index also knows the commits of all it descends from.
@@ -45,6 +52,11 @@ export class HeadsOfViews {
     }
     if (this.#identities.size > MAX_KEPT) this.#identities.clear();
     return found;
+  }
+
+  /** Without a process; null when the files do not say. */
+  commitsOf(op: OpId): ReadonlyMap<string, CommitId> | null {
+    return this.#stored(op)?.workspaces ?? null;
   }
 
   /** null when these files do not say. */
@@ -71,7 +83,7 @@ export class HeadsOfViews {
       const part = commits.slice(at, at + MAX_IDS_PER_COMMAND).map((id) => `present(${id})`);
       const args = ["log", "--no-graph", `--revision=${part.join("|")}`, "-T", IDENTITY_TEMPLATE];
       const text = await read(this.#ctx, op, "look up working-copy commits", args);
-      for (const row of parseIdentities(text)) this.#identities.set(row.commitId, row);
+      this.learn(parseIdentities(text));
     }
   }
 

@@ -71,7 +71,7 @@ export class JjEngine {
     const tx = new Transaction(this.store, first!.view);
     const merged = [first!];
     for (const other of others) {
-      const base = this.store.commonOperation([...merged, other]);
+      const base = this.store.nearestCommon(merged, other);
       mergeView(this.store, tx, base.view, other.view);
       tx.rebaseDescendants();
       merged.push(other);

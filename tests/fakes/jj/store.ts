@@ -145,6 +145,12 @@ export class JjStore {
     return this.#bySeq[seq]!;
   }
 
+  /** What a merge of `other` starts from (jj 0.46): the newest operation of its history that any of `merged` has too. */
+  nearestCommon(merged: readonly Operation[], other: Operation): Operation {
+    const common = merged.map((one) => this.commonOperation([one, other]));
+    return common.reduce((a, b) => (b.seq > a.seq ? b : a));
+  }
+
   /** `ancestor` is `of` or in its history. */
   isAncestorOp(ancestor: Operation, of: Operation): boolean {
     return hasBit(of.history, ancestor.seq);
