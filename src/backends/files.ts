@@ -334,3 +334,9 @@ function isMissing(error: unknown): boolean {
   const code = (error as { code?: string }).code;
   return code === "ENOENT" || code === "ENOTDIR";
 }
+
+/** When a file, not what a link leads to, was last changed in any way (ctime, whole ms of the wall clock); null: not there. */
+export function changedAt(path: string): number | null {
+  const stat = fileAt(path);
+  return stat === null ? null : Math.floor(stat.ctimeMs);
+}

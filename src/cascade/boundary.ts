@@ -11,6 +11,11 @@ export interface HeldCall {
   promptId: string | null;
   toolUseId: string;
   toolName: string;
+  /** Of a serial harness: its session record, and the call's response there; null: the record does not show it. */
+  recordPath?: string | null;
+  modelTurn?: number | null;
+  /** It is not the first of its response, and goes only after that one. */
+  sibling?: boolean;
 }
 
 export interface Hold {

@@ -7,16 +7,19 @@ import { write } from "../store/db.ts";
 import { cascadeThread, liveIncarnations, watchedThreads } from "../store/edges.ts";
 import { boundIntents, unresolvedIntents } from "../store/intents.ts";
 import { closeOrphanedAttributions, liveAttributions } from "../store/ops.ts";
-import { Boundary } from "./boundary.ts";
+import { Boundary, type HeldCall } from "./boundary.ts";
 import { Deliver, forgetHeld, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
 import { Restarts } from "./restart.ts";
+import { isSerial } from "./serial.ts";
 import { settle, type SettleMode } from "./settle.ts";
+import { releaseAfterFirst } from "./siblings.ts";
 import { makeTroubles, type Troubles } from "./troubles.ts";
 import { hardPause } from "./still.ts";
 import { turnEnded, type TurnEndInput } from "./turn-end.ts";
+import { unhookedEdit } from "./unhooked.ts";
 import { Views } from "./views.ts";
 import { Watcher } from "./watcher.ts";
 
@@ -60,6 +63,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
   const boundaries = new Map<string, Boundary>();
   const running = new Set<Promise<void>>();
   const booted = Promise.withResolvers<void>();
+  let stopped = false;
 
   const boundary = (incarnation: string): Boundary => {
     const known = boundaries.get(incarnation);
@@ -109,7 +113,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
   const startSettling = (
     caller: HookCaller,
     intentId: string,
-    ordinal: number,
+    { ordinal, modelTurn = null }: Pick<HeldCall, "ordinal" | "modelTurn">,
     mode: SettleMode,
   ): void => {
     const b = boundary(caller.incarnation);
@@ -125,8 +129,11 @@ export function makeCascade(deps: CascadeDeps): Cascade {
         caller,
         intentId,
         ordinal,
+        modelTurn,
         mode,
         refresh: () => watcher.refresh(),
+        unhooked: isSerial(deps, caller.threadId) ? () => unhookedEdit(deps, caller) : null,
+        restart: () => restarts.consider(caller.threadId, caller.incarnation),
       }),
     );
   };
@@ -135,6 +142,17 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     inbox,
     boundary,
     settle: startSettling,
+    afterFirst: (caller, hold) =>
+      track(
+        releaseAfterFirst({
+          deps,
+          boundary: boundary(caller.incarnation),
+          caller,
+          hold,
+          drain: () => inbox.drain(caller),
+          stopped: () => stopped,
+        }),
+      ),
     restart: (caller) => restarts.consider(caller.threadId, caller.incarnation),
     pause: (intentId) => pause(intentId),
   });
@@ -150,7 +168,8 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       if (intent.barrier === null) continue;
       const caller = { threadId: intent.threadId, incarnation: intent.barrier.incarnation };
       deps.log.info(`resuming intent ${intent.intentId}`);
-      startSettling(caller, intent.intentId, intent.barrier.batch, "resume");
+      const { batch: ordinal, turn: modelTurn } = intent.barrier;
+      startSettling(caller, intent.intentId, { ordinal, modelTurn }, "resume");
     }
     await restarts.boot();
     // A daemon may have died between the decision and the signal.
@@ -172,6 +191,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
         .catch((error: unknown) => deps.log.error("first read of operations failed", error));
     },
     async stop() {
+      stopped = true;
       await watcher.stop();
       await restarts.stop();
       await Promise.all(running);

@@ -9,9 +9,11 @@ import {
   type ActiveRestart,
   type BoundaryDecision,
   type BoundaryFacts,
+  type BoundaryWorth,
 } from "../core/barrier.ts";
 import type { HookDecision } from "../core/hook-decision.ts";
 import { threadPaths } from "../core/paths.ts";
+import type { SerialPlace } from "../core/serial.ts";
 import { isPrepared, needsMarker } from "../core/intent.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import {
@@ -25,22 +27,37 @@ import {
   type AdmissionRow,
 } from "../store/admissions.ts";
 import { write, writeBeforeAnswer } from "../store/db.ts";
-import { cascadeThread, noteActivity } from "../store/edges.ts";
+import { noteActivity } from "../store/edges.ts";
 import { promptNumber } from "../store/deliveries.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
+import { boundaryProof } from "../store/serial.ts";
 import { sessionById } from "../store/sessions.ts";
-import { Boundary, type HeldCall } from "./boundary.ts";
+import { Boundary, type HeldCall, type Hold } from "./boundary.ts";
+import { genericDecision, payloadDecision } from "./decisions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
+import { flights, resolveRecorded } from "./flights.ts";
 import type { Inbox } from "./inbox.ts";
 import { isUnseen } from "./inbox.ts";
 import { changeIntents, fileEffect } from "./moves.ts";
+import { arrive, isSerial } from "./serial.ts";
+import { noteViolation } from "./siblings.ts";
 import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
 import { forgetTyped } from "./typed.ts";
+import { noteUnbindable } from "./unbindable.ts";
 
 type PreTool = Extract<HarnessEvent, { type: "PreTool" }>;
 
 /** Acknowledgements one call may make before its own decision: one per intent of the thread. */
 const MAX_DECISIONS_PER_CALL = 50;
+
+/** A call as it is decided about. */
+interface Asked {
+  call: HeldCall;
+  open: readonly AdmissionRow[];
+  sessionId: string;
+  /** Main calls of a serial harness. */
+  place?: SerialPlace;
+}
 
 export interface DeliverDeps {
   deps: CascadeDeps;
@@ -50,9 +67,12 @@ export interface DeliverDeps {
   settle(
     caller: HookCaller,
     intentId: string,
-    ordinal: number,
+    /** Its batch is the one to be bound. */
+    call: Pick<HeldCall, "ordinal" | "modelTurn">,
     mode: "bind" | "rebind" | "resume",
   ): void;
+  /** A sibling that is held until the first call of its response is over. */
+  afterFirst(caller: HookCaller, hold: Hold): void;
   /** The incarnation's boundary cannot be proved: it is to be replaced. */
   restart(caller: HookCaller): void;
   /** It waits for a person, and was not stopped, or continued by somebody. */
@@ -78,8 +98,48 @@ export class Deliver {
       if (known?.admission === "PassThrough") return { decision: "pass" };
       // Over and asked for again: from here it is another call.
       if (known === undefined) retireCallId(this.#d.deps.db, caller.incarnation, event.toolUseId);
-      return this.#decide(caller, this.#place(caller, event, open), open, event.sessionId);
+      if (isSerial(this.#d.deps, caller.threadId)) return this.#serially(caller, event);
+      return this.#decide(caller, {
+        call: this.#place(caller, event, open),
+        open,
+        sessionId: event.sessionId,
+      });
     });
+  }
+
+  /** Every call is a batch of its own, and its arrival says what is over. */
+  #serially(caller: HookCaller, event: PreTool): Promise<HookDecision> {
+    const { deps } = this.#d;
+    const { sessionId, promptId, toolUseId, toolName, recordPath } = event;
+    if (event.agentId !== null) {
+      // There is to be one agent only.
+      noteViolation(deps, caller, { toolUseId, response: null });
+      const open = openCalls(deps.db, caller.incarnation);
+      return this.#decide(caller, { call: this.#place(caller, event, open), open, sessionId });
+    }
+    const boundary = this.#d.boundary(caller.incarnation);
+    const { place, ordinal, modelTurn } = arrive(deps, caller, boundary, event);
+    // Beside a call that is held, one that nothing places may be its sibling.
+    const sibling = place === "sibling" || (place === "unknown" && boundary.holds.size > 0);
+    const call: HeldCall = {
+      agentId: "",
+      ordinal,
+      promptId,
+      toolUseId,
+      toolName,
+      recordPath,
+      modelTurn,
+      sibling,
+    };
+    const open = openCalls(deps.db, caller.incarnation);
+    // The first of the response runs: it is to be over before this one begins.
+    const runs = open.some((c) => c.ordinal === ordinal && c.admission === "PassThrough");
+    if (sibling && runs && boundary.settling === null) {
+      resolveRecorded(deps, caller);
+      if (flights(deps, caller).some((c) => c.ordinal === ordinal))
+        return Promise.resolve(this.#hold(caller, call));
+    }
+    return this.#decide(caller, { call, open, sessionId, place });
   }
 
   /** The call's batch: the agent's open one, or the next number. Another prompt ends an open main batch. */
@@ -119,12 +179,8 @@ export class Deliver {
     };
   }
 
-  async #decide(
-    caller: HookCaller,
-    call: HeldCall,
-    open: readonly AdmissionRow[],
-    sessionId: string,
-  ): Promise<HookDecision> {
+  async #decide(caller: HookCaller, at: Asked): Promise<HookDecision> {
+    const { call, open } = at;
     const boundary = this.#d.boundary(caller.incarnation);
     for (let round = 0; round < MAX_DECISIONS_PER_CALL; round += 1) {
       if (boundary.settling !== null) {
@@ -134,7 +190,14 @@ export class Deliver {
           return this.#pass(caller, call);
         return this.#hold(caller, call);
       }
-      const decision = decideBoundary(this.#facts(caller, call, open, sessionId));
+      const facts = this.#facts(caller, at);
+      const decision = decideBoundary(facts);
+      if (facts.place === "unknown" && facts.active === null && facts.next?.state === "Detected")
+        noteUnbindable(this.#d.deps, boundary, {
+          threadId: caller.threadId,
+          intentId: facts.next.intentId,
+          why: "the session record does not show the call",
+        });
       if (decision.act !== "acknowledge") return await this.#act(caller, call, decision);
       changeIntents(this.#d.deps, (changes) =>
         changes.acknowledged(decision.intentId, call.toolUseId, this.#d.deps.clock.now()),
@@ -145,12 +208,7 @@ export class Deliver {
     throw new Error("too many acknowledgements for one call");
   }
 
-  #facts(
-    caller: HookCaller,
-    call: HeldCall,
-    open: readonly AdmissionRow[],
-    sessionId: string,
-  ): BoundaryFacts {
+  #facts(caller: HookCaller, { call, open, sessionId, place }: Asked): BoundaryFacts {
     const { db } = this.#d.deps;
     const unresolved = unresolvedIntents(db, caller.threadId);
     const active =
@@ -181,6 +239,16 @@ export class Deliver {
         active !== null &&
         call.agentId !== "" &&
         hasCopy(db, caller.incarnation, call.agentId, active.intentId),
+      ...(place === undefined ? {} : { place }),
+      // Asked only where something is to be told: this is every call's path.
+      ...(active === null && next === null ? {} : { proof: this.#worth(caller, open) }),
+    };
+  }
+
+  #worth({ incarnation }: HookCaller, open: readonly AdmissionRow[]): BoundaryWorth {
+    return {
+      ...boundaryProof(this.#d.deps.db, incarnation),
+      inFlight: open.some((c) => c.admission === "PassThrough" && !c.resolved),
     };
   }
 
@@ -196,19 +264,17 @@ export class Deliver {
       case "deny-payload":
         return this.#denyPayload(caller, call, decision.intentId);
       case "await-payload":
-        this.#d.settle(caller, decision.intentId, call.ordinal, "resume");
+        this.#d.settle(caller, decision.intentId, call, "resume");
         return this.#hold(caller, call);
       case "bind":
-        if (!this.#mayTellSoftly(caller)) return this.#byRestart(caller, call, decision.intentId);
-        this.#d.settle(caller, decision.intentId, call.ordinal, "bind");
+        this.#d.settle(caller, decision.intentId, call, "bind");
         return this.#hold(caller, call);
       case "rebind": {
-        if (!this.#mayTellSoftly(caller)) return this.#byRestart(caller, call, decision.intentId);
         if (decision.needsReconcile) {
-          this.#d.settle(caller, decision.intentId, call.ordinal, "rebind");
+          this.#d.settle(caller, decision.intentId, call, "rebind");
           return this.#hold(caller, call);
         }
-        const tuple = { incarnation: caller.incarnation, turn: call.ordinal, batch: call.ordinal };
+        const tuple = tupleOf(caller, call);
         ensureMarker(this.#d.deps, caller.threadId, decision.intentId);
         changeIntents(this.#d.deps, (changes) =>
           changes.bound(decision.intentId, tuple, this.#d.deps.clock.now()),
@@ -232,19 +298,6 @@ export class Deliver {
         return this.#deny(caller, blockText(decision.reason));
       }
     }
-  }
-
-  /** False once an incarnation of its version has run a tool that was refused. */
-  #mayTellSoftly({ incarnation }: HookCaller): boolean {
-    return (
-      sessionById(this.#d.deps.db, incarnation)?.capabilities["parallel_batch_boundary"] !== false
-    );
-  }
-
-  #byRestart(caller: HookCaller, call: HeldCall, intentId: string): HookDecision {
-    this.#block(caller, call, intentId, "generic");
-    this.#d.restart(caller);
-    return this.#deny(caller, blockText("no-rule-matches"));
   }
 
   #pass(caller: HookCaller, call: HeldCall): HookDecision {
@@ -293,7 +346,8 @@ export class Deliver {
     const { ids, clock, settings } = this.#d.deps;
     const token = ids.uuid();
     this.#note(caller, call, clock.now());
-    this.#d.boundary(caller.incarnation).add(token, call, clock.monotonic());
+    const hold = this.#d.boundary(caller.incarnation).add(token, call, clock.monotonic());
+    if (call.sibling === true) this.#d.afterFirst(caller, hold);
     return { decision: "hold", token, holdMs: settings.holdMs };
   }
 
@@ -320,6 +374,14 @@ export class Deliver {
     });
     return Promise.race([hold.answer, gone]);
   }
+}
+
+/** The identity of a batch: of a serial harness the response by its record, else the number is the turn's as well. */
+export function tupleOf(
+  { incarnation }: HookCaller,
+  { ordinal, modelTurn }: Pick<HeldCall, "ordinal" | "modelTurn">,
+): { incarnation: string; turn: number; batch: number } {
+  return { incarnation, turn: modelTurn ?? ordinal, batch: ordinal };
 }
 
 function toBarrier(i: IntentRow, sessionId: string): ActiveBarrier {
@@ -351,35 +413,6 @@ function nextReady(unresolved: readonly IntentRow[], active: IntentRow | null): 
     else if (intent !== active && !diverged.has(intent.parentThreadId)) return intent;
   }
   return null;
-}
-
-export function payloadDecision(
-  deps: CascadeDeps,
-  caller: HookCaller,
-  call: HeldCall,
-  intentId: string,
-): HookDecision {
-  const intent = unresolvedIntents(deps.db, caller.threadId).find((i) => i.intentId === intentId);
-  if (intent?.payload == null) throw new Error(`intent ${intentId} has no payload to deliver`);
-  const output = adapterOf(deps, caller).denyOutput(intent.payload);
-  if (call.agentId !== "" || intent.barrier === null) return { decision: "deny", output };
-  return {
-    decision: "deny",
-    output,
-    delivered: { intentId, turn: intent.barrier.turn, batch: intent.barrier.batch },
-  };
-}
-
-export function genericDecision(
-  deps: CascadeDeps,
-  caller: HookCaller,
-  reason: string,
-): HookDecision {
-  return { decision: "deny", output: adapterOf(deps, caller).denyOutput(reason) };
-}
-
-function adapterOf(deps: CascadeDeps, caller: HookCaller): ReturnType<CascadeDeps["harness"]> {
-  return deps.harness(cascadeThread(deps.db, caller.threadId)!.harness);
 }
 
 /** Their batch is over, so that whoever asked has gone; a hook that is there all the same denies. */

@@ -26,6 +26,8 @@ export interface CascadeFiles {
   copyInto(from: string | Uint8Array, to: string): string | null;
   /** SHA-256 as `copyInto` would give it; null when there is no file. */
   sha256(path: string): string | null;
+  /** When a file, not what a link leads to, was last changed in any way: milliseconds of the wall clock; null: not there. */
+  changedAt(path: string): number | null;
   /** A second name for a file, parents made. Not across file systems; a name that is taken already is replaced. */
   hardLink(from: string, to: string): "linked" | "absent" | "other-device";
   /** A folder of kiki's own with all it holds. One that is not there is success. */

@@ -2,14 +2,13 @@
  * Events of an incarnation, in order: those that arrive by RPC, those a hook spooled while the daemon was away, and
  * the calls that passed while nobody could be asked. The spool is drained before any decision.
  */
-import { completionOf, judgeReceipt } from "../core/barrier.ts";
+import { completionOf } from "../core/barrier.ts";
 import { threadPaths } from "../core/paths.ts";
 import { errorLine, KikiError } from "../core/errors.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import {
   admit,
   anyClosed,
-  blockedCalls,
   closeBatch,
   isKnownCall,
   lastOrdinal,
@@ -26,6 +25,8 @@ import type { HeldCall } from "./boundary.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { changeIntents } from "./moves.ts";
 import { recordPrompt } from "./prompts.ts";
+import { receiptOf } from "./receipts.ts";
+import { isSerial, turnIsOver } from "./serial.ts";
 import { recordToolRan } from "./tool-ran.ts";
 
 type BatchClosed = Extract<HarnessEvent, { type: "BatchClosed" }>;
@@ -112,7 +113,11 @@ export class Inbox {
         if (event.agentId === null) this.#dialogOver(caller);
         return;
       case "TurnStopped":
-        if (event.agentId === null) this.#dialogOver(caller);
+        if (event.agentId === null) {
+          this.#dialogOver(caller);
+          if (isSerial(this.#deps, caller.threadId))
+            turnIsOver(this.#deps, caller, event.sessionId);
+        }
         this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
         if (event.agentId === null) {
           this.#note(caller, "Quiescent", true, "Stop");
@@ -233,12 +238,16 @@ export class Inbox {
     }
     const bound = agentId === "" ? this.#boundTo(caller, first.ordinal) : null;
     const verdict =
-      bound === null ? null : this.#receipt(caller, first.ordinal, bound.payload, event);
+      bound === null
+        ? null
+        : receiptOf(this.#deps, caller, { ...bound, ordinal: first.ordinal }, responsesOf(event));
     changeIntents(this.#deps, (changes) => {
       closeBatch(db, caller.incarnation, agentId, first.ordinal, "closed", clock.now());
       if (bound === null || verdict === null) return;
-      if (verdict === "tool-ran") recordToolRan(this.#deps, changes, caller, bound.intentId, event);
-      else {
+      if (verdict === "tool-ran") {
+        const { intentId } = bound;
+        recordToolRan(this.#deps, changes, caller, { intentId, results: responsesOf(event) });
+      } else {
         changes.batchCompleted(
           bound.intentId,
           { incarnation: caller.incarnation, batch: first.ordinal },
@@ -284,22 +293,6 @@ export class Inbox {
     return intent === undefined ? null : { intentId: intent.intentId, payload: intent.payload };
   }
 
-  #receipt(
-    caller: HookCaller,
-    ordinal: number,
-    payload: string | null,
-    event: BatchClosed,
-  ): "matching" | "contrary" | "tool-ran" {
-    const adapter = this.#adapter(caller);
-    const blocked = blockedCalls(this.#deps.db, caller.incarnation, "", ordinal).map((c) => ({
-      toolUseId: c.toolUseId,
-      expected: payload === null ? "\0" : adapter.expectedResult(payload, { toolName: c.toolName }),
-      // Anything inside the harness's own refusal wrapper did not run, whatever the text.
-      generic: adapter.refusalPrefixes({ toolName: c.toolName }),
-    }));
-    return judgeReceipt(blocked, new Map(event.calls.map((c) => [c.toolUseId, c.response])));
-  }
-
   /**
    * Spooled events in their sequence, each after the unseen calls it speaks of; then the unseen calls that are left:
    * their batch has not closed yet. Order is per incarnation.
@@ -337,6 +330,7 @@ export class Inbox {
   #importPassed(caller: HookCaller, only: ReadonlySet<string> | null): void {
     const { db, clock, files } = this.#deps;
     const folder = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId).passed;
+    const serial = isSerial(this.#deps, caller.threadId);
     for (const name of files.listDir(folder)) {
       if (name.startsWith(".")) continue; // being written: it counts once it has its name
       if (!name.startsWith(`${caller.incarnation}.`)) {
@@ -350,7 +344,9 @@ export class Inbox {
       // The marker was there before its batch was blocked: the hook is about to see it, to refuse and to take the file
       // back. One that died first refused nothing, and the harness runs no call whose hook failed.
       if (block !== undefined && only === null) continue;
-      const ordinal = open[0]?.ordinal ?? lastOrdinal(db, caller.incarnation, call.agentId) + 1;
+      // Every call of a serial harness is a batch of its own.
+      const joined = serial && block === undefined ? undefined : open[0]?.ordinal;
+      const ordinal = joined ?? lastOrdinal(db, caller.incarnation, call.agentId) + 1;
       write(db, () =>
         admit(db, {
           ...call,
@@ -359,7 +355,8 @@ export class Inbox {
           admission: block === undefined ? "PassThrough" : "Block",
           intentId: block?.intentId ?? null,
           answer: block === undefined ? null : "generic",
-          now: clock.now(),
+          // What it changed meanwhile was changed by a hooked call.
+          now: serial ? (files.changedAt(`${folder}/${name}`) ?? clock.now()) : clock.now(),
         }),
       );
       // From here the durable admission stands for it.
@@ -367,16 +364,14 @@ export class Inbox {
     }
   }
 
-  #passedCall(
-    caller: HookCaller,
-    text: string | null,
-    name: string,
-  ): { agentId: string; promptId: string | null; toolUseId: string; toolName: string } {
+  #passedCall(caller: HookCaller, text: string | null, name: string): Omit<HeldCall, "ordinal"> {
     try {
       const event = this.#adapter(caller).interpretEvent(JSON.parse(text ?? ""));
       if (event.type === "PreTool") {
         const { promptId, toolUseId, toolName } = event;
-        return { agentId: event.agentId ?? "", promptId, toolUseId, toolName };
+        const serial = isSerial(this.#deps, caller.threadId) && event.agentId === null;
+        const recordPath = serial ? event.recordPath : null;
+        return { agentId: event.agentId ?? "", promptId, toolUseId, toolName, recordPath };
       }
     } catch {
       // Written by the launcher alone: which call it was is unknown, that one passed is not.
@@ -393,6 +388,11 @@ export class Inbox {
   #adapter(caller: HookCaller): ReturnType<CascadeDeps["harness"]> {
     return this.#deps.harness(cascadeThread(this.#deps.db, caller.threadId)!.harness);
   }
+}
+
+/** What the model got, by call. */
+function responsesOf(event: BatchClosed): Map<string, string> {
+  return new Map(event.calls.map((c) => [c.toolUseId, c.response]));
 }
 
 /** Tool calls an event speaks of. */

@@ -14,6 +14,7 @@ import type {
 import { write, type Db } from "../store/db.ts";
 import * as deliveries from "../store/deliveries.ts";
 import * as intents from "../store/intents.ts";
+import * as serial from "../store/serial.ts";
 import type { CascadeDeps } from "./deps.ts";
 
 /** The rest of a store function's arguments, after the database. */
@@ -113,6 +114,12 @@ export class IntentChanges {
   batchCompleted(...args: After<typeof intents.completeBatch>): boolean {
     this.#making("batch-completed");
     return intents.completeBatch(this.#deps.db, ...args);
+  }
+
+  /** The receipt of a completed batch that could not be read before. */
+  receiptReread(...args: After<typeof serial.rereadReceipt>): boolean {
+    this.#making("batch-completed");
+    return serial.rereadReceipt(this.#deps.db, ...args);
   }
 
   /** By the proof its delivery has: a batch's receipt, or the echo of a startup. */

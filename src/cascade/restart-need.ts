@@ -10,6 +10,7 @@ import type { Db } from "../store/db.ts";
 import { blockedAfter } from "../store/deliveries.ts";
 import { cascadeThread } from "../store/edges.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
+import { boundaryProof } from "../store/serial.ts";
 import { liveSession, sessionsOf, type SessionRow } from "../store/sessions.ts";
 import { isUnseen } from "./inbox.ts";
 
@@ -67,7 +68,10 @@ function afterEnd(db: Db, threadId: ThreadId, intent: IntentRow): RestartNeed | 
 /** What the live incarnation's own rows say against its boundary. */
 function unprovable(db: Db, intent: IntentRow, live: SessionRow): boolean {
   const { barrier, state } = intent;
+  const { soft } = boundaryProof(db, live.incarnation);
+  const toRestart = !soft && blockedAfter(db, intent.intentId, live.incarnation, 0);
   if (state === "Detected") {
+    if (toRestart) return !inFlight(db, live.incarnation);
     const batch = openCalls(db, live.incarnation).filter((c) => c.agentId === "");
     return (
       batch.some((c) => isUnseen(c.toolUseId)) && batch.some((c) => c.intentId === intent.intentId)
@@ -76,12 +80,17 @@ function unprovable(db: Db, intent: IntentRow, live: SessionRow): boolean {
   // Quiesced for a restart that did not come to its end.
   if ((state === "Reconciling" || intent.recovering) && barrier === null) return true;
   if (barrier !== null) {
-    const over = intent.batchCompletedAt === null || used(intent);
+    const over = intent.batchCompletedAt === null || used(intent) || !soft;
     return over && blockedAfter(db, intent.intentId, live.incarnation, barrier.batch);
   }
+  if (isPrepared(state) && intent.restart === null) return toRestart;
   if (!isPrepared(state) || intent.restart?.incarnation !== live.incarnation) return false;
   // Its first turn is over, and it was not the one it was started for.
   return live.readyAt !== null && live.echoPrompt === null && live.lastEvent === "Stop";
+}
+
+function inFlight(db: Db, incarnation: IncarnationId): boolean {
+  return openCalls(db, incarnation).some((c) => c.admission === "PassThrough" && !c.resolved);
 }
 
 function used(intent: IntentRow): boolean {

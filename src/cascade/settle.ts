@@ -9,12 +9,17 @@ import { admit, isOver, openCalls, setAnswer } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
 import { intentById } from "../store/intents.ts";
 import type { Boundary, Hold, Settling } from "./boundary.ts";
-import { ensureMarker, genericDecision, payloadDecision, refreshMarker } from "./deliver.ts";
+import { genericDecision, payloadDecision } from "./decisions.ts";
+import { ensureMarker, refreshMarker, tupleOf } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
+import { resolveRecorded } from "./flights.ts";
 import type { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
 import { isUnderWay, reconcile } from "./reconcile.ts";
+import { isSerial } from "./serial.ts";
+import { boundaryLost } from "./siblings.ts";
 import { blockText, HOLD_TEXT } from "./texts.ts";
+import { noteUnbindable } from "./unbindable.ts";
 import type { Views } from "./views.ts";
 
 export type SettleMode = "bind" | "rebind" | "resume";
@@ -28,12 +33,16 @@ export interface SettleInput {
   caller: HookCaller;
   intentId: string;
   ordinal: number;
+  /** The batch's response in the session record; null where the harness reports its batches. */
+  modelTurn: number | null;
   mode: SettleMode;
   refresh: () => Promise<OpId[]>;
+  /** Of a serial harness: what shows that files were changed while no call was in flight; null: nothing does. */
+  unhooked: (() => Promise<string | null>) | null;
+  /** The incarnation's boundary is not what was proved of it: it is to be replaced. */
+  restart(): void;
 }
 
-/** Unbindable batches in a row before a person hears of it. */
-const UNBINDABLE_BEFORE_ATTENTION = 3;
 /** Longest nap while waiting for confirmations, drains or `passed/` files. */
 const RECHECK_MS = 50;
 
@@ -83,6 +92,8 @@ function failed(s: SettleInput, error: unknown): void {
 /** True once the decision is durable. False: everything was released (or, for a rebind, denied) unchanged. */
 async function bindOrRelease(s: SettleInput): Promise<boolean> {
   if (!(await quiet(s))) return giveUp(s, "a call was in flight");
+  const unhooked = s.mode === "bind" ? ((await s.unhooked?.()) ?? null) : null;
+  if (unhooked !== null) return unproved(s, unhooked);
   // Complete the picture before committing to it: the newest transition, coalesced, is what gets bound.
   await s.refresh();
   const intent = intentById(s.deps.db, s.intentId);
@@ -104,21 +115,31 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
   return true;
 }
 
+/** Something changes files that no hook tells of, so that a barrier would not hold it. Nothing is bound or mutated. */
+function unproved(s: SettleInput, why: string): false {
+  boundaryLost(s.deps, s.caller, why);
+  s.settling.open = false;
+  answerAll(s, blockText("boundary-unproved"));
+  s.restart();
+  return false;
+}
+
 /** Every told hold has confirmed, no batch that was let through is open, and nothing passed unseen. */
 async function quiet(s: SettleInput): Promise<boolean> {
   const { clock, settings, db } = s.deps;
+  const serial = isSerial(s.deps, s.caller.threadId);
   const drainDeadline = clock.monotonic() + settings.drainMs;
   for (;;) {
     await s.inbox.drain(s.caller);
     const unconfirmed = [...s.boundary.holds.values()].filter((h) => !h.confirmed);
     const late = unconfirmed.some((h) => clock.monotonic() - h.toldAt > settings.confirmMs);
     if (late) return false;
-    const flights = openCalls(db, s.caller.incarnation).filter(
-      (c) => c.admission === "PassThrough",
-    );
+    if (serial) resolveRecorded(s.deps, s.caller);
+    const passed = openCalls(db, s.caller.incarnation).filter((c) => c.admission === "PassThrough");
     // A call of the very batch that is held here passed unseen: the batch is a passed one and can never drain.
-    if (flights.some((c) => c.agentId === "" && c.ordinal === s.ordinal)) return false;
-    const flying = flights.length > 0;
+    if (passed.some((c) => c.agentId === "" && c.ordinal === s.ordinal)) return false;
+    // No event closes a serial batch, and a later call of it would be a sibling: what counts is that its call is over.
+    const flying = passed.some((c) => !serial || !c.resolved);
     if (s.inbox.passedUnresolved(s.caller)) return false;
     if (unconfirmed.length === 0 && !flying) return true;
     if (clock.monotonic() > drainDeadline) return false;
@@ -141,17 +162,8 @@ function overBy(s: SettleInput, h: Hold): boolean {
 /** Nothing was mutated: the batch is let through, durably, before any of its calls is released. */
 function giveUp(s: SettleInput, why: string | null): boolean {
   if (why !== null) {
-    s.boundary.unbindable += 1;
-    s.deps.log.info(`thread ${s.caller.threadId}: nothing bound, ${why}`);
-    if (s.boundary.unbindable >= UNBINDABLE_BEFORE_ATTENTION) {
-      s.deps.raiseAttention({
-        threadId: s.caller.threadId,
-        kind: "cascade_conflict",
-        dedupKey: `${s.intentId}:unbindable`,
-        message: `changes of the parent could not be delivered at ${s.boundary.unbindable} boundaries in a row: ${why}`,
-        loud: true,
-      });
-    }
+    const { threadId } = s.caller;
+    noteUnbindable(s.deps, s.boundary, { threadId, intentId: s.intentId, why });
   }
   // Already blocked once for this intent: a durable block is never released.
   if (s.mode === "rebind") answerAll(s, HOLD_TEXT);
@@ -164,7 +176,8 @@ function release(s: SettleInput): void {
   const { db, clock } = s.deps;
   for (const h of s.boundary.holds.values())
     if (overBy(s, h)) h.settle(genericDecision(s.deps, s.caller, HOLD_TEXT));
-  const holds = [...s.boundary.holds.values()];
+  // A sibling goes after the first of its response, which goes now.
+  const holds = [...s.boundary.holds.values()].filter((h) => h.call.sibling !== true);
   write(db, () => {
     for (const h of holds) {
       admit(db, {
@@ -183,7 +196,7 @@ function release(s: SettleInput): void {
 
 /** The full tuple and the blocked calls in one transaction, before the first mutation. */
 function commitBinding(s: SettleInput): void {
-  const tuple = { incarnation: s.caller.incarnation, turn: s.ordinal, batch: s.ordinal };
+  const tuple = tupleOf(s.caller, s);
   // From here an error leaves it open whether the decision is durable: nothing is released any more.
   s.settling.open = false;
   changeIntents(s.deps, (changes) => {

@@ -19,6 +19,7 @@ export function blockText(reason: BlockReason): string {
     case "receipt-unreadable":
     case "startup-not-echoed":
     case "batch-unknown":
+    case "boundary-unproved":
     case "no-rule-matches":
       return `${KIKI_HEADER} ${DID_NOT_RUN} kiki cannot prove what you were told about changed files. This agent is restarted by kiki and told again; stop here.`;
   }

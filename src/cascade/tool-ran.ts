@@ -4,7 +4,6 @@
  */
 import { canMoveIntent, type IntentState } from "../core/intent.ts";
 import { recoveryBundle } from "../core/paths.ts";
-import type { HarnessEvent } from "../ports/harness.ts";
 import { intentById } from "../store/intents.ts";
 import { loseCapability } from "../store/sessions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
@@ -13,18 +12,15 @@ import type { ReconcilePlan } from "./scene.ts";
 
 const REASON = "a blocked tool ran anyway";
 
-/** In the transaction that closes the batch. */
+/** In the transaction that ends the batch. `results`: what the model got for its calls. */
 export function recordToolRan(
   deps: CascadeDeps,
   changes: IntentChanges,
   caller: HookCaller,
-  intentId: string,
-  event: Extract<HarnessEvent, { type: "BatchClosed" }>,
+  of: { intentId: string; results: Iterable<readonly [toolUseId: string, result: string]> },
 ): void {
-  const calls = event.calls.map((c) => ({
-    id: c.toolUseId,
-    response: c.response.slice(0, 400),
-  }));
+  const { intentId } = of;
+  const calls = [...of.results].map(([id, result]) => ({ id, response: result.slice(0, 400) }));
   loseCapability(deps.db, caller.incarnation, "parallel_batch_boundary");
   stopForAPerson(deps, changes, intentId, { calls });
   deps.raiseAttention({

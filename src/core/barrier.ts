@@ -4,6 +4,7 @@
  */
 import type { IncarnationId, IntentId } from "./ids.ts";
 import { isPrepared, type IntentState } from "./intent.ts";
+import type { SerialPlace } from "./serial.ts";
 
 /** A main agent's place: batches of one incarnation are numbered, and the number never restarts. */
 export interface BatchRef {
@@ -59,6 +60,21 @@ export interface BoundaryFacts {
   hasCopy: boolean;
   /** A call of the main agent's open batch ran that was neither admitted nor recorded as passed: more may be in flight. */
   unknownBatch?: boolean;
+  /** Where a main call of a serial harness stands; absent where the harness reports its batches. */
+  place?: SerialPlace;
+  /** What the incarnation's boundary is worth; absent: what was proved of it holds. */
+  proof?: BoundaryWorth;
+}
+
+export interface BoundaryWorth {
+  /** Calls may be told at a boundary; if not, only a restart tells. */
+  soft: boolean;
+  /** Siblings seen where the harness excludes them. */
+  violations: number;
+  /** It was started in order to be told, and no batch of it has passed and completed since. */
+  fresh: boolean;
+  /** Calls that were let through are not over. */
+  inFlight: boolean;
 }
 
 export type BoundaryDecision =
@@ -86,6 +102,7 @@ export type BlockReason =
   | "receipt-unreadable"
   | "startup-not-echoed"
   | "batch-unknown"
+  | "boundary-unproved"
   | "no-rule-matches";
 
 /** What a block leads to by itself: a person's repair, a hard restart, or nothing but the agent's next call. */
@@ -97,6 +114,7 @@ export const AFTER_BLOCK = {
   "receipt-unreadable": "restart",
   "startup-not-echoed": "wait",
   "batch-unknown": "restart",
+  "boundary-unproved": "restart",
   "no-rule-matches": "restart",
 } as const satisfies Record<BlockReason, "pause" | "restart" | "wait">;
 
@@ -114,7 +132,8 @@ function decideMain(f: BoundaryFacts): BoundaryDecision {
   if (f.active !== null) return decideBound(f, f.active);
   const waiting = f.next !== null && f.next.state !== "TopologyDiverged" ? f.next : null;
   // Files stay as they are: only a new process is a clean boundary.
-  if (f.unknownBatch === true && waiting !== null && mustStayPaused(waiting) === null)
+  const unknown = f.unknownBatch === true || f.place === "contradicted";
+  if (unknown && waiting !== null && mustStayPaused(waiting) === null)
     return block(waiting.intentId, "batch-unknown");
   if (f.admission === "PassThrough") return { act: "pass" };
   if (f.admission === "Block") return { act: "stay-blocked" };
@@ -122,15 +141,20 @@ function decideMain(f: BoundaryFacts): BoundaryDecision {
   if (n === null) return { act: "pass" };
   const stopped = mustStayPaused(n);
   if (stopped !== null) return stopped;
+  if (f.proof?.soft === false) return decideByRestart(f.proof, n);
   switch (n.state) {
     case "Detected":
+      // A call that nothing places cannot be told from a later one: no batch to bind.
+      if (f.place === "unknown") return { act: "pass" };
       return f.blockedInARow >= MAX_BLOCKED_BATCHES_IN_A_ROW
         ? { act: "pass" }
         : { act: "bind", intentId: n.intentId };
     // Prepared but unbound (for example adopted after a crash): always ready.
     case "Materialized":
     case "Delivered":
-      return { act: "rebind", intentId: n.intentId, needsReconcile: false };
+      return f.place === "unknown"
+        ? block(n.intentId, "batch-unknown")
+        : { act: "rebind", intentId: n.intentId, needsReconcile: false };
     // Changes no files: the edge waits for a person, calls do not.
     case "TopologyDiverged":
       return { act: "pass" };
@@ -140,6 +164,17 @@ function decideMain(f: BoundaryFacts): BoundaryDecision {
     case "Superseded":
       return block(n.intentId, "no-rule-matches");
   }
+}
+
+/** No boundary is proved: the process is replaced, at a moment when nothing of it is in flight. */
+function decideByRestart(
+  proof: BoundaryWorth,
+  n: NonNullable<BoundaryFacts["next"]>,
+): BoundaryDecision {
+  if (n.state === "TopologyDiverged") return { act: "pass" };
+  // A busy parent must not starve its child: what was just told something gets one batch done first.
+  if (n.state === "Detected" && (proof.inFlight || proof.fresh)) return { act: "pass" };
+  return block(n.intentId, "boundary-unproved");
 }
 
 /** Rule 2. */
@@ -158,15 +193,17 @@ function decideBound(f: BoundaryFacts, a: ActiveBarrier): BoundaryDecision {
   if (sameBatch(a.batch, f.batch)) {
     return { act: prepared ? "deny-payload" : "await-payload", intentId: a.intentId };
   }
+  if (f.place === "contradicted") return block(a.intentId, "no-rule-matches");
+  if (f.proof?.soft === false) return block(a.intentId, "boundary-unproved");
+  // The record shows neither the call nor, then, what the model got.
+  if (f.place === "unknown")
+    return prepared ? decideUnreadable(f, a) : block(a.intentId, "no-rule-matches");
   if (!a.completed) return block(a.intentId, "batch-not-complete");
   const sameIncarnation = a.batch.incarnation === f.batch.incarnation;
   // A complete batch before which a call of its own incarnation arrives: reordered, nothing is provable.
   if (sameIncarnation && f.batch.ordinal < a.batch.ordinal)
     return block(a.intentId, "no-rule-matches");
-  if (a.receipt === "unreadable") {
-    // Read again at the next arrival; what waits behind it cannot wait for that.
-    return f.next === null ? { act: "pass" } : block(a.intentId, "receipt-unreadable");
-  }
+  if (a.receipt === "unreadable") return decideUnreadable(f, a);
   const proved = a.receipt === "matching" && sameIncarnation && a.sessionChanged !== true;
   if (prepared && proved) return { act: "acknowledge", intentId: a.intentId };
   if (a.redeliveries >= MAX_SOFT_REDELIVERIES) {
@@ -178,6 +215,15 @@ function decideBound(f: BoundaryFacts, a: ActiveBarrier): BoundaryDecision {
   return prepared || a.state === "Reconciling" || a.state === "Detected"
     ? { act: "rebind", intentId: a.intentId, needsReconcile: !prepared }
     : block(a.intentId, "no-rule-matches");
+}
+
+/**
+ * Read again at the next arrival; what waits behind it cannot wait for that. Where the harness has shown a sibling once,
+ * a call that nothing places may be one of the blocked call's.
+ */
+function decideUnreadable(f: BoundaryFacts, a: ActiveBarrier): BoundaryDecision {
+  const trusted = f.place !== "unknown" || f.proof === undefined || f.proof.violations === 0;
+  return f.next === null && trusted ? { act: "pass" } : block(a.intentId, "receipt-unreadable");
 }
 
 function mustStayPaused(n: NonNullable<BoundaryFacts["next"]>): BoundaryDecision | null {

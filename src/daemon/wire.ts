@@ -69,6 +69,7 @@ const cascadeFiles: CascadeFiles = {
   readText: files.readText,
   copyInto: files.copyInto,
   sha256: files.sha256,
+  changedAt: files.changedAt,
   hardLink: files.hardLink,
   removeTree: files.removeTree,
 };

@@ -24,6 +24,9 @@ export interface AdmissionRow {
   intentId: IntentId | null;
   answer: "payload" | "generic" | null;
   resolved: boolean;
+  /** The session record that shows the call, and the response it belongs to there; null: not known (yet). */
+  recordPath: string | null;
+  modelTurn: number | null;
 }
 
 interface Raw {
@@ -36,6 +39,8 @@ interface Raw {
   intent_id: string | null;
   answer: "payload" | "generic" | null;
   resolved_at: number | null;
+  record_path: string | null;
+  model_turn: number | null;
 }
 
 function fromRaw(r: Raw): AdmissionRow {
@@ -49,6 +54,8 @@ function fromRaw(r: Raw): AdmissionRow {
     intentId: r.intent_id,
     answer: r.answer,
     resolved: r.resolved_at !== null,
+    recordPath: r.record_path,
+    modelTurn: r.model_turn,
   };
 }
 
@@ -56,7 +63,8 @@ function fromRaw(r: Raw): AdmissionRow {
 export function openCalls(db: Db, incarnation: IncarnationId): AdmissionRow[] {
   return db
     .query<Raw, { incarnation: string }>(
-      `SELECT agent_id, batch_ordinal, prompt_id, tool_use_id, tool_name, admission, intent_id, answer, resolved_at
+      `SELECT agent_id, batch_ordinal, prompt_id, tool_use_id, tool_name, admission, intent_id, answer, resolved_at,
+         record_path, model_turn
        FROM tool_admissions WHERE agent_session_id = $incarnation AND batch_closed_at IS NULL ORDER BY admission_id`,
     )
     .all({ incarnation })
@@ -103,18 +111,35 @@ export function admit(
     admission: Admission;
     intentId: IntentId | null;
     answer: "payload" | "generic" | null;
+    recordPath?: string | null;
+    modelTurn?: number | null;
     now: number;
   },
 ): void {
   const denied = row.admission === "Block";
   db.query(
     `INSERT INTO tool_admissions (agent_session_id, agent_id, batch_ordinal, prompt_id, tool_use_id, tool_name,
-       admission, intent_id, answer, admitted_at, resolved_at, resolution)
+       admission, intent_id, answer, admitted_at, resolved_at, resolution, record_path, model_turn)
      VALUES ($incarnation, $agentId, $ordinal, $promptId, $toolUseId, $toolName, $admission, $intentId, $answer, $now,
-       $resolvedAt, $resolution)
+       $resolvedAt, $resolution, $recordPath, $modelTurn)
      ON CONFLICT (agent_session_id, tool_use_id) DO UPDATE
        SET answer = CASE admission WHEN 'Block' THEN coalesce(excluded.answer, answer) END`,
-  ).run({ ...row, resolvedAt: denied ? row.now : null, resolution: denied ? "denied" : null });
+  ).run({
+    incarnation: row.incarnation,
+    agentId: row.agentId,
+    ordinal: row.ordinal,
+    promptId: row.promptId,
+    toolUseId: row.toolUseId,
+    toolName: row.toolName,
+    admission: row.admission,
+    intentId: row.intentId,
+    answer: row.answer,
+    now: row.now,
+    recordPath: row.recordPath ?? null,
+    modelTurn: row.modelTurn ?? null,
+    resolvedAt: denied ? row.now : null,
+    resolution: denied ? "denied" : null,
+  });
 }
 
 /** A call id whose batch is over is used again: the old row keeps its story under another name. */

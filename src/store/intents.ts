@@ -1,7 +1,7 @@
 /** `sync_intents`: the only record of progress of one cascade. */
 import type { ChangeId, CommitId, IncarnationId, IntentId, OpId, ThreadId } from "../core/ids.ts";
 import { moveIntent, type IntentKind, type IntentState, type NextIntent } from "../core/intent.ts";
-import type { Receipt } from "../core/barrier.ts";
+import type { ObservedReceipt } from "../core/barrier.ts";
 import type { Db } from "./db.ts";
 
 export interface IntentRow {
@@ -24,7 +24,7 @@ export interface IntentRow {
   epoch: number;
   barrier: { incarnation: IncarnationId; turn: number; batch: number } | null;
   batchCompletedAt: number | null;
-  receipt: Receipt | null;
+  receipt: ObservedReceipt | null;
   /** Conversation whose batch completed. */
   receiptSession: string | null;
   softRedeliveryCount: number;
@@ -60,7 +60,7 @@ interface Raw {
   barrier_model_turn: number | null;
   barrier_tool_batch: number | null;
   batch_completed_at: number | null;
-  receipt: Receipt | null;
+  receipt: ObservedReceipt | null;
   receipt_session: string | null;
   soft_redelivery_count: number;
   delivery_exhausted_at: number | null;
@@ -398,7 +398,7 @@ export function completeBatch(
   db: Db,
   intentId: IntentId,
   tuple: { incarnation: IncarnationId; batch: number },
-  receipt: { judged: Receipt; evidence: unknown },
+  receipt: { judged: ObservedReceipt; evidence: unknown },
   now: number,
 ): boolean {
   return (

@@ -7,6 +7,7 @@ import { write, type Db } from "./db.ts";
 import { nameStorageError } from "./errors.ts";
 import { SQL as REPO_0001 } from "./migrations/repo/0001_initial.ts";
 import { SQL as REPO_0002 } from "./migrations/repo/0002_whole_schema.ts";
+import { SQL as REPO_0003 } from "./migrations/repo/0003_serial_batches.ts";
 import { SQL as USER_0001 } from "./migrations/user/0001_initial.ts";
 import { SQL as USER_0002 } from "./migrations/user/0002_whole_schema.ts";
 
@@ -24,6 +25,7 @@ export const USER_MIGRATIONS: readonly Migration[] = [
 export const REPO_MIGRATIONS: readonly Migration[] = [
   { version: 1, sql: REPO_0001 },
   { version: 2, sql: REPO_0002 },
+  { version: 3, sql: REPO_0003 },
 ];
 
 export function schemaVersion(db: Db): number {

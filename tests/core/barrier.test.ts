@@ -107,6 +107,67 @@ describe("decideBoundary, main agent", () => {
       { act: "block", intentId: "i1", reason: "second-contrary-receipt" },
     ],
     [
+      "serial, not in the record, nothing else waits → pass, acknowledges nothing",
+      facts({ active: active(), place: "unknown" }),
+      { act: "pass" },
+    ],
+    [
+      "serial, not in the record, other work waits → block",
+      facts({ active: active(), place: "unknown", next: detected }),
+      { act: "block", intentId: "i1", reason: "receipt-unreadable" },
+    ],
+    [
+      "serial, not in the record, a sibling was seen before → block",
+      facts({
+        active: active(),
+        place: "unknown",
+        proof: { soft: true, violations: 1, fresh: false, inFlight: false },
+      }),
+      { act: "block", intentId: "i1", reason: "receipt-unreadable" },
+    ],
+    [
+      "serial, in no order → block",
+      facts({ active: active(), place: "contradicted" }),
+      { act: "block", intentId: "i1", reason: "no-rule-matches" },
+    ],
+    [
+      "serial, not in the record, work ready → pass, nothing is bound",
+      facts({ place: "unknown", next: detected }),
+      { act: "pass" },
+    ],
+    [
+      "boundary lost, work ready, nothing in flight → block and restart",
+      facts({
+        next: detected,
+        proof: { soft: false, violations: 2, fresh: false, inFlight: false },
+      }),
+      { act: "block", intentId: "i2", reason: "boundary-unproved" },
+    ],
+    [
+      "boundary lost, work ready, a call in flight → pass",
+      facts({
+        next: detected,
+        proof: { soft: false, violations: 2, fresh: false, inFlight: true },
+      }),
+      { act: "pass" },
+    ],
+    [
+      "boundary lost, just restarted, more work → one batch first",
+      facts({
+        next: detected,
+        proof: { soft: false, violations: 0, fresh: true, inFlight: false },
+      }),
+      { act: "pass" },
+    ],
+    [
+      "boundary lost at an active barrier → block and restart",
+      facts({
+        active: active(),
+        proof: { soft: false, violations: 2, fresh: false, inFlight: false },
+      }),
+      { act: "block", intentId: "i1", reason: "boundary-unproved" },
+    ],
+    [
       "recovery needed → block, whatever the batch",
       facts({ active: active({ state: "RecoveryRequired" }), batch: same }),
       { act: "block", intentId: "i1", reason: "recovery-required" },
@@ -260,7 +321,7 @@ const waiting: fc.Arbitrary<NonNullable<BoundaryFacts["next"]>> = fc.record({
   state: fc.constantFrom(...INTENT_STATES),
   exhausted: fc.boolean(),
 });
-const anyFacts: fc.Arbitrary<BoundaryFacts> = fc.record({
+const anyFacts = fc.record({
   agentId: fc.constantFrom(null, null, "a7"),
   batch: batches,
   admission: fc.constantFrom(null, "PassThrough" as const, "Block" as const),
@@ -273,7 +334,28 @@ const anyFacts: fc.Arbitrary<BoundaryFacts> = fc.record({
   next: fc.option(waiting),
   blockedInARow: fc.integer({ min: 0, max: 5 }),
   hasCopy: fc.boolean(),
-});
+  place: fc.constantFrom(
+    undefined,
+    "later" as const,
+    "sibling" as const,
+    "unknown" as const,
+    "contradicted" as const,
+  ),
+  proof: fc.oneof(
+    { weight: 3, arbitrary: fc.constant(undefined) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        soft: fc.boolean(),
+        violations: fc.integer({ min: 0, max: 2 }),
+        fresh: fc.boolean(),
+        inFlight: fc.boolean(),
+      }),
+    },
+  ),
+}) as fc.Arbitrary<BoundaryFacts>;
+
+const LOST = { soft: false, violations: 0, fresh: false, inFlight: false };
 
 type Decide = (f: BoundaryFacts) => BoundaryDecision;
 
@@ -285,6 +367,8 @@ function proved(f: BoundaryFacts): boolean {
     if (echoedAt === null || f.promptOrdinal == null) return false;
     return incarnation === f.batch.incarnation && !(f.promptOrdinal < echoedAt);
   }
+  // Not placed in the session record, or of a harness that is not what was proved of it: nothing is later there.
+  if (f.place === "unknown" || f.place === "contradicted" || f.proof?.soft === false) return false;
   const a = f.active;
   if (a === null || !a.completed || a.receipt !== "matching" || a.sessionChanged === true)
     return false;
@@ -300,14 +384,23 @@ const honest = (decide: Decide): fc.IProperty<[BoundaryFacts]> =>
     // A durable block is never released to the agent that has to hear of it, but for one that reads its receipt again.
     if (d.act === "pass" && f.restart != null) throw new Error("passed before the echo");
     if (d.act === "pass" && f.active !== null) {
-      expect(f.active.completed).toBe(true);
-      if (f.agentId === null) expect([f.active.receipt, f.next]).toEqual(["unreadable", null]);
-      else expect(f.hasCopy).toBe(true);
+      if (f.agentId !== null) expect([f.active.completed, f.hasCopy]).toEqual([true, true]);
+      else {
+        // Nothing else waits, and the receipt, or the call itself, is not to be read.
+        expect(f.next).toBeNull();
+        const unread = f.active.completed && f.active.receipt === "unreadable";
+        expect(unread || f.place === "unknown").toBe(true);
+      }
     }
     // Nobody is redelivered to more often than the ladder has rungs.
     if (d.act === "rebind" && f.active !== null)
       expect(f.active.redeliveries).toBeLessThan(MAX_SOFT_REDELIVERIES);
-    if (d.act === "bind" || d.act === "rebind") expect(f.agentId).toBeNull();
+    if (d.act === "bind" || d.act === "rebind") {
+      expect(f.agentId).toBeNull();
+      // What proves nothing lets no work be bound.
+      expect(["unknown", "contradicted"]).not.toContain(f.place);
+      expect(f.proof?.soft).not.toBe(false);
+    }
   });
 
 test("decideBoundary: any facts → acknowledged exactly with complete proof, passed only without a barrier", () => {
@@ -345,6 +438,14 @@ describe("decideBoundary, wrong ones", () => {
       "redelivers for ever",
       (f) =>
         decideBoundary(f.active === null ? f : { ...f, active: { ...f.active, redeliveries: 0 } }),
+    ],
+    [
+      "a call that the record does not show is a later one",
+      (f) => decideBoundary({ ...f, place: "later" }),
+    ],
+    [
+      "a boundary that was lost still counts",
+      (f) => decideBoundary({ ...f, proof: { ...LOST, soft: true } }),
     ],
     [
       "releases a batch it was told to block",

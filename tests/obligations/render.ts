@@ -2,10 +2,18 @@
 import { AUTHORITY } from "./authority.ts";
 import { CRASHES, REGRESSIONS } from "./cascade.ts";
 import { RESTARTS } from "./cascade-restarts.ts";
+import { SERIAL_BATCHES } from "./cascade-serial.ts";
 import { SCENARIOS } from "./scenarios.ts";
 import type { Chapter } from "./obligation.ts";
 
-export const CHAPTERS: readonly Chapter[] = [CRASHES, RESTARTS, REGRESSIONS, SCENARIOS, AUTHORITY];
+export const CHAPTERS: readonly Chapter[] = [
+  CRASHES,
+  RESTARTS,
+  SERIAL_BATCHES,
+  REGRESSIONS,
+  SCENARIOS,
+  AUTHORITY,
+];
 
 export const BEGIN =
   "<!-- Made by scripts/gen-proven-docs.ts from tests/obligations; a test fails when it is out of date. -->";

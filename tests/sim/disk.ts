@@ -91,6 +91,8 @@ export function cascadeFilesOn(files: SimFiles): CascadeFiles {
       else files.put(to, entry.text, entry.mode);
       return createHash("sha256").update(entry.text).digest("hex");
     },
+    // A simulated file has no times.
+    changedAt: () => null,
     sha256(path) {
       const entry = files.entryNow(path);
       return entry === null ? null : createHash("sha256").update(entry.text).digest("hex");

@@ -155,6 +155,7 @@ function threadChecks(): CheckCase[] {
     call("(admission = 'Block')", "passed, with an intent", "intent_id = 'i-det'"),
     call("(resolved_at IS NULL)", "resolved in no way", "resolved_at = 2"),
     call("(batch_closed_at IS NULL)", "a batch closed in no way", "batch_closed_at = 2"),
+    call("model_turn IS NULL OR", "a response of no record", "model_turn = 1"),
     call("answer IS NULL OR", "a passed call with an answer", "answer = 'generic'"),
     row("op_workspace_heads", "1")(
       "(change_id IS NULL)",

@@ -114,7 +114,12 @@ export function intentRows(): string[] {
       batch_closed_at: 3,
       batch_end: "closed",
     }),
-    call("s-kid", "toolu_2", 2, { ...DENIED, intent_id: "i-deliv" }),
+    call("s-kid", "toolu_2", 2, {
+      ...DENIED,
+      intent_id: "i-deliv",
+      record_path: "/r",
+      model_turn: 3,
+    }),
     call("s-act", "toolu_3", 1, {}),
     call("s-act", "toolu_4", 1, { agent_id: "sub" }),
   ];

@@ -364,6 +364,8 @@ export function sessionTriggers(): TriggerCase[] {
       "resolved twice",
       admission("resolution = 'post-tool'", "toolu_1"),
     ),
+    refused("tool_admissions_turn", "another record", admission("record_path = '/s'", "toolu_2")),
+    refused("tool_admissions_turn", "another response", admission("model_turn = 4", "toolu_2")),
     refused("tool_admissions_closed", "closed twice", admission("batch_end = 'ended'", "toolu_1")),
   ];
 }
