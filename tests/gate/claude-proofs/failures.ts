@@ -140,6 +140,34 @@ export const failures: readonly Proof[] = [
         }),
       ),
   ),
+  claude(
+    "stopped-past-timeout",
+    "a harness that stood still past its hook's limit takes the refusal that came meanwhile, or refuses by itself",
+    "the hook lets the call pass, and no onFailure",
+    HOOKS,
+    async (run) => {
+      // CLAUDE_PID is Claude Code's own, in every hook's environment. Continued only once the hook is over.
+      const still =
+        'kill -STOP "$CLAUDE_PID"; sleep 3; (sleep 2; kill -CONT "$CLAUDE_PID") </dev/null >/dev/null 2>&1 &';
+      const outcome = await broken(
+        run,
+        false,
+        (scene) => {
+          scene.recorder.before(still);
+          if (!run.inverted) scene.recorder.denyWith(scene.harness.denyOutput("[kiki] not now"));
+        },
+        {
+          settings: (settings) =>
+            patchHooks(run.inverted ? withoutOnFailure(settings) : settings, (hook) => ({
+              ...hook,
+              timeout: 1,
+            })),
+        },
+      );
+      const refused = outcome.told.startsWith("PreToolUse:Bash hook error: ");
+      return { holds: !outcome.ran && refused, seen: seen(outcome) };
+    },
+  ),
 ];
 
 function blockedByFailure(o: Outcome): Evidence {
