@@ -1,12 +1,14 @@
 /**
- * Runs seeded schedules of the simulated world (tests/sim), in several processes, and says what they came by; the last
- * line is `schedules: N run, N breaches (S s)`. Fails when there is a breach.
+ * Runs seeded schedules of the simulated world (tests/sim), in several processes, and says what they came by: a table
+ * of paths (tests/sim/paths.ts) and `schedules: N run, N breaches (S s)`. Fails when there is a breach, and a large run
+ * where a path was gone through too seldom.
  *
- *   bun scripts/test-sim.ts [--schedules N] [--seed S] [--steps M] [--config JSON]
+ *   bun scripts/test-sim.ts [--schedules N] [--seed S] [--steps M] [--jobs J] [--seconds S] [--config JSON]
  */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { COUNTED, ENOUGH, LARGE_RUN, pathCounts, pathTable } from "../tests/sim/paths.ts";
 import { replayCommand } from "../tests/sim/schedule.ts";
 import type { WorkerLine } from "../tests/sim/worker.ts";
 import { testSeed } from "../tests/support/random.ts";
@@ -17,12 +19,16 @@ const MAX_WORKERS = 4;
 /** Failed schedules whose whole trace is printed; of the others, the breach and the command. */
 const TRACES_SHOWN = 3;
 const BREACHES_SHOWN = 5;
-const PROGRESS_EVERY_MS = 10_000;
+const PROGRESS_EVERY_MS = 60_000;
 
 interface Request {
   seed: number;
   schedules: number;
+  /** 0: as the seed draws it. */
   steps: number;
+  jobs: number;
+  /** Workers are stopped after so long, and what has run is reported, as a failure; 0: never. */
+  seconds: number;
   config: string;
 }
 
@@ -31,11 +37,13 @@ function request(): Request {
     options: {
       schedules: { type: "string", default: "500" },
       seed: { type: "string", default: String(testSeed()) },
-      steps: { type: "string", default: "80" },
+      steps: { type: "string", default: "0" },
+      jobs: { type: "string", default: String(Math.min(MAX_WORKERS, availableParallelism())) },
+      seconds: { type: "string", default: "0" },
       config: { type: "string", default: "" },
     },
   });
-  const number = (name: "schedules" | "seed" | "steps"): number => {
+  const number = (name: "schedules" | "seed" | "steps" | "jobs" | "seconds"): number => {
     const value = Number(values[name]);
     if (!Number.isInteger(value) || value < 0)
       throw new Error(`--${name} ${values[name]}: a number`);
@@ -45,16 +53,18 @@ function request(): Request {
     seed: number("seed"),
     schedules: number("schedules"),
     steps: number("steps"),
+    jobs: Math.max(1, number("jobs")),
+    seconds: number("seconds"),
     config: values.config,
   };
 }
 
 /** Every worker takes each n-th seed, so that all end at about the same time. */
 async function work(
-  { seed, schedules, steps, config }: Request,
+  { seed, schedules, steps, jobs, seconds, config }: Request,
   hear: (line: WorkerLine) => void,
 ): Promise<void> {
-  const workers = Math.min(MAX_WORKERS, availableParallelism(), schedules);
+  const workers = Math.min(jobs, schedules);
   const runs = Array.from({ length: workers }, async (_, at) => {
     const count = Math.ceil((schedules - at) / workers);
     const args = [seed + at, count, workers, steps, config].map(String);
@@ -63,6 +73,12 @@ async function work(
       cwd: ROOT,
       stdio: ["ignore", "pipe", "inherit"],
     });
+    let stopped = false;
+    const stop = setTimeout(() => {
+      stopped = true;
+      child.kill();
+    }, seconds * 1000);
+    if (seconds === 0) clearTimeout(stop);
     let rest = "";
     const decoder = new TextDecoder();
     for await (const chunk of child.stdout) {
@@ -70,7 +86,9 @@ async function work(
       rest = lines.pop() ?? "";
       for (const line of lines) hear(JSON.parse(line) as WorkerLine);
     }
-    if ((await child.exited) !== 0) throw new Error(`a worker ended with ${child.exitCode}`);
+    clearTimeout(stop);
+    if ((await child.exited) !== 0 && !stopped)
+      throw new Error(`a worker ended with ${child.exitCode}`);
   });
   await Promise.all(runs);
 }
@@ -79,7 +97,7 @@ await exitWith(async () => {
   const asked = request();
   const began = performance.now();
   const seconds = (): string => ((performance.now() - began) / 1000).toFixed(1);
-  console.log(`base seed ${asked.seed}: ${asked.schedules} schedules of ${asked.steps} steps`);
+  console.log(`base seed ${asked.seed}: ${asked.schedules} schedules in ${asked.jobs} processes`);
   const counted = new Map<string, number>();
   let run = 0;
   let failed = 0;
@@ -108,8 +126,13 @@ await exitWith(async () => {
     clearInterval(progress);
   }
   console.log("\ncame by:");
-  for (const what of [...counted.keys()].sort())
-    console.log(`${String(counted.get(what)).padStart(9)}  ${what}`);
+  const others = [...counted.keys()].filter((what) => !what.startsWith(COUNTED)).sort();
+  for (const what of others) console.log(`${String(counted.get(what)).padStart(9)}  ${what}`);
+  console.log("\npaths:");
+  for (const line of pathTable(counted)) console.log(line);
+  const seldom = pathCounts(counted).filter((path) => path.missing);
+  console.log(`paths: ${seldom.length} gone through less than ${ENOUGH} times`);
   console.log(`schedules: ${run} run, ${breaches} breaches (${seconds()} s)`);
-  return breaches === 0 && run === asked.schedules && run > 0 ? 0 : 1;
+  const enough = asked.schedules < LARGE_RUN || seldom.length === 0;
+  return breaches === 0 && run === asked.schedules && run > 0 && enough ? 0 : 1;
 });

@@ -32,7 +32,7 @@ export async function afterFailure(scene: Scene, error: KikiError): Promise<Stop
   try {
     return await needsRecovery(scene, probe, `a command did not end well: ${why}`);
   } catch (stop) {
-    if (!(stop instanceof Stop)) throw new Unproven(`${why}; then ${errorLine(stop)}`);
+    if (!(stop instanceof Stop)) throw new Unproven(`${why}; then ${errorLine(stop)}`, stop);
     if (mayBeHalf(probe)) stop.forAPerson = `a command was ended in the middle: ${why}`;
     return stop;
   }
@@ -68,6 +68,6 @@ async function probeAgain(scene: Scene, why: string): Promise<WorkspaceProbe | n
   } catch (again) {
     const reason =
       again instanceof Stop && "reason" in again.outcome ? again.outcome.reason : errorLine(again);
-    throw new Unproven(`${why}; and the files cannot be looked at: ${reason}`);
+    throw new Unproven(`${why}; and the files cannot be looked at: ${reason}`, again);
   }
 }

@@ -79,7 +79,7 @@ async function reconcileStill(
         if (stop instanceof Moved && attempt < MAX_ATTEMPTS) continue;
         await recordStop(scene, stop).catch((again: unknown) => {
           if (stop.recovery === null || !isOfCommand(again)) throw again;
-          throw new Unproven(errorLine(again));
+          throw new Unproven(errorLine(again), again);
         });
         if (stop.outcome.outcome !== "recovery-required") return stop.outcome;
         // The everyday race is settled at once; who writes on and on is not provable.

@@ -58,10 +58,13 @@ export async function recordOthers(
                   deps,
                   [await scene.views.heads(plan.startOp)],
                   after,
-                  (e) => e.child === child.threadId,
+                  // Its own edge as well: where the parent stands on the child, a command here moves both.
+                  (e) => e.child === child.threadId && plan.tokens.length === 0,
                 ),
               );
         changeIntents(deps, (changes) => {
+          // First, so that a diverged edge waits with what is interpreted then.
+          extra(changes);
           if (meaning !== null) applyInterpretation(deps, changes, meaning);
           const head = after?.get(child.workspaceName);
           if (head !== undefined) {
@@ -72,7 +75,6 @@ export async function recordOthers(
             });
           }
           for (const token of plan.tokens) closeAttribution(deps.db, token);
-          extra(changes);
         });
       });
       return;

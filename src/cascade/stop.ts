@@ -25,8 +25,15 @@ export class Stop extends Error {
   }
 }
 
-/** What a failed command did to the files cannot be told now: whoever stands still for it must not go on. */
-export class Unproven extends Error {}
+/**
+ * What a failed command did to the files cannot be told now: whoever stands still for it must not go on. `cause`: why
+ * not, as it was thrown.
+ */
+export class Unproven extends Error {
+  constructor(message: string, cause: unknown) {
+    super(message, { cause });
+  }
+}
 
 /** The repository moved between two looks: what was decided no longer describes it. Decide anew from the start. */
 export class Moved extends Stop {

@@ -167,7 +167,7 @@ async function keepForAPerson(scene: Scene, why: string): Promise<void> {
   const now = sceneOf(scene.deps, scene.views, scene.jj, scene.intent.intentId);
   if (now?.intent.recovering !== true) return;
   await recordRefusal(now, why).catch((again: unknown) => {
-    throw new Unproven(`${why}; then ${errorLine(again)}`);
+    throw new Unproven(`${why}; then ${errorLine(again)}`, again);
   });
 }
 

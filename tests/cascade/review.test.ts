@@ -4,6 +4,7 @@ import { fail as failure } from "../../src/core/errors.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { incarnation } from "../../src/store/edges.ts";
 import { keptCapabilities } from "../../src/store/sessions.ts";
+import { triggersOf, unresolvedIntents } from "../../src/store/intents.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
 
@@ -163,6 +164,24 @@ test("parent amends and advances, somebody else's revision stands on the child â
   await f.agent.batch();
   expect(intent(f)).toMatchObject({ state: "TopologyDiverged", reason: "ForeignDescendant" });
   expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
+});
+
+test("parent was rebased onto the child, whose edits are recorded at its boundary â†’ the diverged edge knows where that put the parent", async () => {
+  const f = await family();
+  const { repo, db } = f.rig;
+  await f.advance("lexer.txt");
+  await repo.jj(["rebase", "-s", await f.rig.head(f.parent), "-d", await f.rig.head(f.child)]);
+  await f.rig.cascade.refreshToFrontier();
+  const before = await f.rig.head(f.parent);
+  repo.write("tests.txt", "an edit nobody recorded\n", f.child.path);
+  await f.agent.batch();
+  const now = await f.rig.head(f.parent);
+  expect(now).not.toBe(before);
+  const [only, ...others] = unresolvedIntents(db, f.child.id);
+  expect(only).toMatchObject({ state: "TopologyDiverged" });
+  expect(others).toEqual([]);
+  const ends = triggersOf(db, only!.intentId).map((t) => t.to);
+  expect([only!.toBase, ...ends]).toContain(now);
 });
 
 // ---- batches, sessions, other agents -------------------------------------------------------------------------

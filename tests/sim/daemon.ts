@@ -1,5 +1,6 @@
 /** One life of a daemon: exactly the production objects, put together as src/daemon/wire.ts does, on the world's ports. */
 import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
+import { Stop, Unproven } from "../../src/cascade/stop.ts";
 import { DEFAULT_SETTINGS, type CascadeFiles } from "../../src/cascade/deps.ts";
 import { KikiError } from "../../src/core/errors.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
@@ -10,19 +11,21 @@ import { oneHead } from "../../src/daemon/one-head.ts";
 import type { RepoRuntime } from "../../src/daemon/runtime.ts";
 import { settingsOf, sha256Hex, type CreationFiles } from "../../src/lifecycle/creation-deps.ts";
 import { makeCreation, type Creation } from "../../src/lifecycle/creation.ts";
+import { runSaga } from "../../src/lifecycle/saga-runner.ts";
+import { makeStandStill, type StandStill } from "../../src/lifecycle/stand-still.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Harness } from "../../src/ports/harness.ts";
-import type { JjBackend, JjRepo } from "../../src/ports/jj.ts";
+import type { JjBackend, JjRepo, WorkspaceProbe } from "../../src/ports/jj.ts";
 import type { Processes } from "../../src/ports/processes.ts";
 import type { Recipes } from "../../src/ports/recipes.ts";
 import type { TmuxBackend } from "../../src/ports/tmux.ts";
 import { creationRepairer } from "../../src/repair/creation-repairs.ts";
 import { deliveryRepairer } from "../../src/repair/delivery-repairs.ts";
+import { makeEdgeRepairs, type EdgeRepairs } from "../../src/repair/edge-repairs.ts";
 import { makeRepairs, type Repairs } from "../../src/repair/repairs.ts";
 import { retireCalls } from "../../src/store/admissions.ts";
 import { raiseAttention } from "../../src/store/attention.ts";
 import { write, type Db } from "../../src/store/db.ts";
-import { openRepoDb } from "../../src/store/open.ts";
 import { attribute, closeAttribution } from "../../src/store/ops.ts";
 import { cascadeFilesOn } from "./disk.ts";
 import type { Mortal } from "./ports.ts";
@@ -36,14 +39,15 @@ export interface Life extends Mortal {
   readonly end: AbortController;
   readonly creation: Creation;
   readonly repairs: Repairs;
+  readonly edgeRepairs: EdgeRepairs;
+  readonly standStill: StandStill;
   readonly cascade: Cascade;
   readonly hooks: ReturnType<typeof hookHandlers>;
 }
 
 /** Opens the database and starts everything, as the daemon's boot does. */
 export function bootDaemon(w: World): Life {
-  const db = openRepoDb(w.dbFile);
-  db.run("PRAGMA synchronous = OFF"); // a daemon dies here, never the machine
+  const db = w.database.open();
   const life = { dead: false, db, end: new AbortController() } as Life;
   mortalWrites(w, life);
   const queues = new SerialQueues();
@@ -65,7 +69,15 @@ export function bootDaemon(w: World): Life {
     },
     crash: {
       at: (name: string) =>
-        w.ports.now(life, `crash ${name}`, () => w.count(`crash point ${name}`), true),
+        w.ports.now(
+          life,
+          `crash ${name}`,
+          () => {
+            w.count(`crash point ${name}`);
+            w.observer.point(name);
+          },
+          true,
+        ),
     },
     log: logOf(w, life),
     queues,
@@ -73,15 +85,11 @@ export function bootDaemon(w: World): Life {
   const creationFiles = creationFilesOf(w, life);
   const recipes = recipesOf(w, life);
   const creationOf = (): Creation => life.creation;
+  const standStill = makeStandStill({ ...common, self: process.pid });
   const cascade = makeCascade({
     ...common,
     exclusive,
-    // The agents here have no processes but their hooks.
-    standStill: {
-      hold: () => Promise.resolve({ still: true as const, open: [] }),
-      pause: () => Promise.resolve(null),
-      release: () => Promise.resolve(),
-    },
+    standStill,
     files: cascadeFilesOf(w, life),
     fsEvents: {
       watch: (folder, onChange, onLost) =>
@@ -127,10 +135,17 @@ export function bootDaemon(w: World): Life {
       cascade.considerRestart(threadId);
     },
   });
+  const edgeRepairs = makeEdgeRepairs({
+    ...common,
+    troubles: cascade.troubles,
+    runSaga: (saga) => runSaga(saga),
+    repairHolds: (threadId, repairId) => life.repairs.holds(threadId, repairId),
+  });
   const repairs = makeRepairs({
     db,
     sha256Hex,
     repairers: [
+      edgeRepairs,
       creationRepairer({
         ...common,
         tmux: () => tmuxOf(w, life),
@@ -143,15 +158,17 @@ export function bootDaemon(w: World): Life {
   });
   const runtime = { repoId: REPO_ID, db, cascade } as unknown as RepoRuntime;
   const hooks = hookHandlers((id) => (id === REPO_ID ? runtime : undefined));
-  return Object.assign(life, { cascade, creation, repairs, hooks });
+  return Object.assign(life, { cascade, creation, repairs, edgeRepairs, standStill, hooks });
 }
 
 /** Boot recovery in the background, in the daemon's order. */
 export function startDaemon(w: World, life: Life): void {
-  void life.cascade
-    .start()
+  void life.standStill
+    .resumeAtBoot()
+    .then(() => life.cascade.start())
     .then(() => {
       life.creation.resumeAll();
+      life.edgeRepairs.resumeAll();
       life.creation.retireGone();
     })
     .catch((error: unknown) => {
@@ -203,7 +220,6 @@ const JJ_READS = [
   "diff",
   "diffStat",
   "statusText",
-  "probe",
 ] as const satisfies readonly (keyof JjRepo)[];
 
 /** Where each mutation has its token. */
@@ -230,6 +246,14 @@ function jjOf(w: World, life: Life): JjRepo {
     methods[name] = (...args: unknown[]) =>
       ports.call(life, `jj.${name}`, () => bare[name]!(...args), { unsteady: true });
   }
+  methods["probe"] = (...args: unknown[]) => {
+    const look = async (): Promise<unknown> => {
+      const probe = (await bare["probe"]!(...args)) as WorkspaceProbe;
+      w.observer.probed(args[0] as string, probe);
+      return probe;
+    };
+    return ports.call(life, "jj.probe", look, { unsteady: true });
+  };
   for (const [name, tokenIn] of Object.entries(JJ_MUTATIONS)) {
     methods[name] = (...args: unknown[]) => {
       const token = tokenIn(args) as string;
@@ -314,8 +338,11 @@ function cascadeFilesOf(w: World, life: Life): CascadeFiles {
   return Object.fromEntries(
     Object.keys(bare).map((name) => [
       name,
-      (...args: unknown[]) =>
-        w.ports.now(life, `files.${name}`, () => bare[name]!(...args), writes.has(name)),
+      (...args: unknown[]) => {
+        if (name === "removeDurable" && !life.dead && w.files.get(args[0] as string) !== null)
+          w.observer.consumed(args[0] as string);
+        return w.ports.now(life, `files.${name}`, () => bare[name]!(...args), writes.has(name));
+      },
     ]),
   ) as unknown as CascadeFiles;
 }
@@ -381,13 +408,16 @@ function logOf(w: World, life: Life) {
   const line = (level: string, message: string): void => {
     if (life.dead) return;
     w.note(`     [${level}] ${message}`);
+    w.observer.logged(message);
   };
   return {
     info: (message: string) => line("info", message),
     warn: (message: string) => line("warn", message),
     error: (message: string, cause?: unknown) => {
       line("error", `${message}${cause instanceof Error ? ` (${cause.message})` : ""}`);
-      if (cause instanceof Error && !(cause instanceof KikiError) && !life.dead)
+      const root = cause instanceof Unproven ? cause.cause : cause;
+      const foreseen = root instanceof KikiError || root instanceof Stop;
+      if (cause instanceof Error && !foreseen && !life.dead)
         w.unexpected(`${message}: ${cause.stack ?? cause.message}`);
     },
   };

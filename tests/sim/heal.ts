@@ -3,21 +3,28 @@ import { unresolvedIntents, type IntentRow } from "../../src/store/intents.ts";
 import { latestOperation } from "../../src/store/lifecycle-ops.ts";
 import type { ThreadRow } from "../../src/store/threads.ts";
 import { read } from "../fakes/agent-tools.ts";
-import { explained } from "./oracle.ts";
+import { explained } from "./oracle-words.ts";
 import { checkHistory } from "./oracle-watch.ts";
 import type { SimAgent } from "./panes.ts";
+import { repairNow, troubled } from "./repairs.ts";
 import { personActs } from "./people.ts";
 import type { World } from "./world.ts";
 
 const ROUNDS = 12;
+/** Nothing was pending so many times in a row: nothing comes any more. */
+const QUIET_ROUNDS = 2;
+/** Looks of people at what waits for them. */
+const REPAIRS = 2;
 const MAX_STEPS = 400;
 /** The watcher lists heads at least so often. */
 const POLL_MS = 6_000;
 /** A creation waits at most so long for its agent. */
 const LONG_MS = 61_000;
 
-export async function heal(w: World): Promise<void> {
+/** `repairs`: people look after what waits for them. */
+export async function heal(w: World, repairs: boolean): Promise<void> {
   w.ports.turbulent = false;
+  w.jj.unproved.clear();
   w.ports.doom = null;
   w.fsEvents.losing = 0;
   await calm(w);
@@ -31,13 +38,19 @@ export async function heal(w: World): Promise<void> {
     await calm(w);
   }
   for (const sim of w.agents()) await endTurn(w, sim);
-  for (let round = 0; round < ROUNDS; round += 1) {
+  if (repairs) await repairAll(w);
+  for (let round = 0, quiet = 0; round < ROUNDS && quiet < QUIET_ROUNDS; round += 1) {
+    quiet = w.agents().some((sim) => !sim.agent.main.idle || pending(w, sim).length > 0)
+      ? 0
+      : quiet + 1;
     // What the last tools did is read before anybody is asked whether something is pending.
     // An agent that is being replaced needs its time as well.
     await w.pass(POLL_MS);
     await calm(w);
     for (const sim of w.agents())
       if (!sim.agent.main.idle || pending(w, sim).length > 0) await oneCall(w, sim);
+    // Whoever is told to stop here does so at some time, and a turn that ends is news to kiki.
+    if (round % 3 === 2) for (const sim of w.agents()) await endTurn(w, sim);
   }
   for (const sim of w.agents()) await endTurn(w, sim);
   w.fsEvents.deliver();
@@ -47,6 +60,18 @@ export async function heal(w: World): Promise<void> {
   await converged(w);
 }
 
+/** Some plan or other for everything that waits; what waits again, or still, is left to be explained. */
+async function repairAll(w: World): Promise<void> {
+  for (let n = 0; n < REPAIRS; n += 1) {
+    for (const thread of troubled(w)) {
+      repairNow(w, w.random, thread);
+      await calm(w);
+      await w.pass(POLL_MS);
+      await calm(w);
+    }
+  }
+}
+
 /** Everything that can go on without anybody's decision goes on. */
 async function calm(w: World): Promise<void> {
   for (let n = 0; n < MAX_STEPS && w.breaches.length === 0; n += 1) {
@@ -54,9 +79,7 @@ async function calm(w: World): Promise<void> {
     if (w.ports.parked.length > 0) w.ports.release(0);
     else if (w.ports.survivors.length > 0) await w.ports.finishSurvivor(0);
     else {
-      const step = w.panes
-        .flatMap((p) => p.steps())
-        .find((s) => !s.fault && !/arrives late/.test(s.name));
+      const step = w.steps().find((s) => !s.fault && !/arrives late/.test(s.name));
       if (step !== undefined) step.take();
       else if (w.panes.some((p) => p.waiting().length > 0) && w.clock.nextWake !== null)
         await w.pass(w.clock.nextWake);

@@ -36,8 +36,22 @@ export function checkCover(w: World): void {
     const at = view.workspaces.get(parent.workspaceName) ?? null;
     const newest = newestOfEdge(db, edge.child, edge.parent);
     const why = uncovered(at, edge.lastSynchronized, newest);
-    if (why !== null) w.breach(`edge ${parent.name} → ${child.name}: ${why}`);
+    if (why !== null && !givenUp(w, edge, at))
+      w.breach(`edge ${parent.name} → ${child.name}: ${why}`);
   }
+}
+
+/** A person gave up what the parent did until it was there. */
+function givenUp(w: World, edge: { child: string; parent: string }, at: string | null): boolean {
+  return (
+    w.outside
+      .query(
+        `SELECT 1 FROM sync_intents i LEFT JOIN sync_intent_triggers t USING (intent_id)
+         WHERE i.thread_id = $child AND i.parent_thread_id = $parent AND i.discard = 'transition'
+           AND $at IN (i.to_base_commit_id, t.to_commit_id)`,
+      )
+      .get({ child: edge.child, parent: edge.parent, at }) !== null
+  );
 }
 
 function uncovered(
@@ -51,7 +65,9 @@ function uncovered(
       ? null
       : `parent at ${at?.slice(0, 8)}, anchor ${anchor.slice(0, 8)}, no intent`;
   }
-  return at === newest.toBase
+  // Its files were brought along already, perhaps further than it had pinned, before its harness ran a refused tool.
+  const brought = newest.state === "RecoveryRequired" && newest.resultCommit !== null;
+  return at === newest.toBase || (brought && at === anchor)
     ? null
     : `parent at ${at?.slice(0, 8)}, newest intent (${newest.state}) ends at ${newest.toBase.slice(0, 8)}`;
 }

@@ -2,28 +2,20 @@
  * What must hold in a simulated world after every step (performance chapter, "The oracle's invariants"), as far as the
  * product goes today. It looks at what is durable and at the world itself, never into the daemon.
  */
-import {
-  canMoveIntent,
-  INTENT_STATES,
-  isPrepared,
-  type IntentState,
-} from "../../src/core/intent.ts";
+import { isPrepared, type IntentState } from "../../src/core/intent.ts";
 import { startupMark } from "../../src/core/delivery.ts";
 import { repoPaths } from "../../src/core/paths.ts";
 import { edges } from "../../src/store/edges.ts";
-import {
-  intentById,
-  triggersOf,
-  unresolvedIntents,
-  type IntentRow,
-} from "../../src/store/intents.ts";
-import { sessionById } from "../../src/store/sessions.ts";
+import { intentById, unresolvedIntents, type IntentRow } from "../../src/store/intents.ts";
+import { liveSession, sessionById } from "../../src/store/sessions.ts";
 import type { Call } from "../fakes/agent-batch.ts";
 import { evolvedFrom } from "../fakes/jj/reads.ts";
 import { materialised, valueAt } from "../fakes/jj/tree.ts";
+import { alive, writers } from "./children.ts";
 import { REPO_ID, STATE } from "./daemon.ts";
 import { REPO_ROOT, type DiskChange } from "./disk.ts";
 import { checkCover } from "./oracle-watch.ts";
+import { contains, reachability } from "./oracle-words.ts";
 import { loose, type SimAgent } from "./panes.ts";
 import type { World } from "./world.ts";
 
@@ -149,8 +141,11 @@ export class Oracle {
     for (const sim of w.agents()) this.#note(sim);
     for (const pane of w.panes)
       for (const { agent } of pane.agents)
-        for (const violation of agent.violations.splice(0)) w.breach(`agent: ${violation}`);
+        for (const violation of agent.violations.splice(0))
+          if (!w.rogue.has(`${agent.sessionId} ${violation.split(" ")[0]!.replace(":", "")}`))
+            w.breach(`agent: ${violation}`);
     if (!this.#moved()) return;
+    w.observer.look();
     this.#checkIntents();
     for (const thread of w.threads()) {
       if (thread.lifecycle === "Active") this.#checkActive(thread.threadId, thread.name);
@@ -235,6 +230,10 @@ export class Oracle {
     w.count(`intent ${i.state}${i.reason === null ? "" : ` (${i.reason.slice(0, 40)})`}`);
     if (from !== null && !REACHABLE.has(`${from} ${i.state}`))
       w.breach(`${name} went from ${from} to ${i.state}`);
+    // A person has chosen which copy goes on; it may be the one without the edits.
+    const chosen = (i.recoveryChoice as { by?: string }[] | null)?.at(-1)?.by === "person";
+    if (from === "RecoveryRequired" && chosen)
+      this.#hidden.delete(w.threads().find((t) => t.threadId === i.threadId)!.workspacePath);
     if (i.state === "Acknowledged") this.#checkAcknowledged(i, name);
     if (isPrepared(i.state) && (from === null || !isPrepared(from))) this.#checkResult(i, name);
   }
@@ -265,15 +264,18 @@ export class Oracle {
           by: string | null;
           ordinal: number | null;
           incarnation: string | null;
+          discard: string | null;
         },
         { id: string }
       >(
-        `SELECT receipt, acknowledged_by AS "by", barrier_agent_session_id AS incarnation,
+        `SELECT receipt, discard, acknowledged_by AS "by", barrier_agent_session_id AS incarnation,
            (SELECT batch_ordinal FROM tool_admissions WHERE agent_session_id = barrier_agent_session_id
               AND tool_use_id = acknowledged_by) AS ordinal
          FROM sync_intents WHERE intent_id = $id`,
       )
       .get({ id: i.intentId })!;
+    // A person gave it up: the database asks for the approval.
+    if (row.discard !== null) return;
     if (i.restart !== null) return this.#checkEcho(i, name);
     if (row.receipt !== "matching" || i.batchCompletedAt === null)
       w.breach(`${name} acknowledged with receipt ${row.receipt}`);
@@ -328,6 +330,9 @@ export class Oracle {
     if (sessions > 1) this.#w.breach(`${name} has ${sessions} sessions`);
     const agents = panes.filter((p) => p.threadId === threadId && p.current !== null).length;
     if (agents > 1) this.#w.breach(`${name} has ${agents} agents`);
+    const exhausted = unresolvedIntents(this.#w.outside, threadId).some((i) => i.exhausted);
+    if (exhausted && liveSession(this.#w.outside, threadId) !== null)
+      this.#w.breach(`${name} has a live incarnation beside an exhausted delivery`);
     const starts = panes.flatMap((p) => p.agents).filter((a) => a.threadId === threadId);
     if (new Set(starts.map((a) => a.incarnation)).size !== starts.length)
       this.#w.breach(`an incarnation of ${name} was started twice`);
@@ -373,16 +378,24 @@ export class Oracle {
     }
     if (thread.lifecycle === "Creating" || thread.lifecycle === "CreateFailed") return;
     const moving = unresolvedIntents(w.outside, thread.threadId).find(
-      (i) => i.state === "Reconciling" || (i.recovering && i.barrier !== null),
+      (i) => i.state === "Reconciling" || i.recovering,
     );
     if (moving === undefined)
       w.breach(`kiki changed ${path} without a bound intent${this.#doing()}`);
     const running = w.running().filter((a) => a.threadId === thread.threadId);
+    for (const child of writers(w, thread.threadId))
+      w.breach(`kiki changed ${path} beside process ${child.pid}${this.#doing()}`);
+    const writer = w.children.find((c) => alive(w, c)?.open.includes(`${root}/${path}`) === true);
+    if (writer !== undefined)
+      w.breach(`kiki changed ${path}, which process ${writer.pid} has open${this.#doing()}`);
     // Without a batch only behind an agent that stands still.
     if (moving?.barrier === null && running.length > 0)
       w.breach(`kiki changed ${path} beside an agent that is not bound${this.#doing()}`);
     for (const sim of running.filter((a) => a.threadId === thread.threadId)) {
-      const calls = loose(sim).map((c) => `${c.id} is ${c.state}`);
+      // One that runs although it was refused cannot be known of, and reads at most.
+      const calls = loose(sim)
+        .filter((c) => !w.rogue.has(`${sim.agent.sessionId} ${c.id}`))
+        .map((c) => `${c.id} is ${c.state}`);
       if (calls.length > 0)
         w.breach(`kiki changed ${path} while ${calls.join(", ")}${this.#doing()}`);
     }
@@ -417,54 +430,4 @@ export class Oracle {
     }
     return null;
   }
-}
-
-/**
- * Why an intent is left unresolved although its agent went on: what a person was told, or the older intent it waits
- * behind; null: nobody knows. `open`: all of the thread, oldest first.
- */
-export function explained(w: World, i: IntentRow, open: readonly IntentRow[]): string | null {
-  const rows = w.outside
-    .query<{ key: string }, { threadId: string }>(
-      `SELECT dedup_key AS key FROM attention
-       WHERE thread_id = $threadId AND kind = 'cascade_conflict' AND loud = 1`,
-    )
-    .all({ threadId: i.threadId });
-  const keys = rows.map((row) => row.key);
-  if (i.state === "TopologyDiverged" && keys.includes(i.detectedOp)) return "said";
-  const said = keys.find((key) => key === i.intentId || key.startsWith(`${i.intentId}:`));
-  if (said !== undefined)
-    return said.slice(i.intentId.length + 1, i.intentId.length + 30) || "said";
-  if (i.state === "TopologyDiverged")
-    return triggeredBy(w, i).some((op) => keys.includes(op)) ? "said" : null;
-  const before = open.filter((o) => o.seq < i.seq);
-  const blocks = before.find(
-    (o) => o.state !== "TopologyDiverged" || o.parentThreadId === i.parentThreadId,
-  );
-  if (blocks === undefined) return null;
-  return explained(w, blocks, before) === null ? null : `behind ${blocks.state}`;
-}
-
-function triggeredBy(w: World, i: IntentRow): string[] {
-  return triggersOf(w.outside, i.intentId).map((t) => t.op);
-}
-
-/** The lines somebody wrote are among what is there now, however jj merged them. */
-function contains(now: string | null, wrote: string): boolean {
-  if (now === null) return false;
-  const lines = new Set(now.slice(2).split("\n"));
-  return wrote
-    .slice(2)
-    .split("\n")
-    .every((line) => lines.has(line));
-}
-
-function reachability(): Set<string> {
-  const pairs = new Set<string>();
-  for (const from of INTENT_STATES) {
-    const seen = new Set<IntentState>([from]);
-    for (const at of seen) for (const to of INTENT_STATES) if (canMoveIntent(at, to)) seen.add(to);
-    for (const to of seen) pairs.add(`${from} ${to}`);
-  }
-  return pairs;
 }

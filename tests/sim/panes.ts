@@ -152,11 +152,13 @@ export class SimPane implements Actor {
       forbidden: (call) => w.oracle.forbidden(this.agents.at(-1)!, call),
     });
     this.agents.push({ agent, saw: new Map(), ...sim });
+    w.misbehave(agent);
     w.count("harness started");
     const dashes = launch.argv.indexOf("--");
     this.#killed = false;
     agent.start(resumed ? "resume" : "startup", dashes < 0 ? null : launch.argv[dashes + 1]!);
     this.#state = "runs";
+    if (w.fails(this.agents.length > 1)) agent.crash();
     this.#reports.push({
       name: "wrapper reports the start",
       make: (life) => life.creation.harnessStarted(launch.incarnation, pid, startTime),
@@ -200,16 +202,22 @@ export class SimPane implements Actor {
       const now = w.life;
       return now === null
         ? null
-        : { cascade: hookMethods(now, caller, secret), dead: now.end.signal };
+        : { cascade: hookMethods(w, now, caller, secret), dead: now.end.signal };
     };
     const paths = threadPaths(STATE, REPO_ID, this.threadId);
     const disk = diskOn(cascadeFilesOn(w.files), paths, incarnation, () => w.clock.now());
-    return { daemon: daemonOn(life, caller), disk };
+    const barred = (): boolean => {
+      const is = disk.barred();
+      w.observer.lookedAtMarker(is);
+      return is;
+    };
+    return { daemon: daemonOn(life, caller), disk: { ...disk, barred } };
   }
 }
 
 /** What the daemon's own handlers answer, with the caller's credential proved. */
 function hookMethods(
+  w: World,
   life: Life,
   caller: { threadId: string; incarnation: string },
   secret: string,
@@ -230,12 +238,29 @@ function hookMethods(
     clientVersion: null,
   });
   const never = new AbortController().signal;
+  const { holders } = w;
   const { PreToolUseDecision, Hold, MarkDelivered, ReportEvent } = life.hooks;
   return {
-    preToolUse: async (_, event) =>
-      (await PreToolUseDecision({ incarnation, secret, event }, context(never))) as HookDecision,
-    hold: async (_, token, signal) =>
-      (await Hold({ incarnation, secret, token }, context(signal))) as HookDecision,
+    async preToolUse(_, event) {
+      const was = w.observer.before(threadId);
+      const agentId = agentOf(event);
+      const decision = (await PreToolUseDecision(
+        { incarnation, secret, event },
+        context(never),
+      )) as HookDecision;
+      if (life.dead) return decision;
+      w.observer.answered(threadId, agentId, decision, was);
+      if (decision.decision === "hold") holders.set(decision.token, agentId);
+      return decision;
+    },
+    async hold(_, token, signal) {
+      const decision = (await Hold(
+        { incarnation, secret, token },
+        context(signal),
+      )) as HookDecision;
+      if (!life.dead) w.observer.released(threadId, holders.get(token) ?? null, decision);
+      return decision;
+    },
     markDelivered(_, intentId, turn, batch) {
       void MarkDelivered({ incarnation, secret, intentId, turn, batch }, context(never));
       return true;
@@ -244,6 +269,11 @@ function hookMethods(
       await ReportEvent({ incarnation, secret, event }, context(never));
     },
   };
+}
+
+/** null: the main agent's. */
+function agentOf(event: unknown): string | null {
+  return ((event as { agent_id?: string }).agent_id ?? "") || null;
 }
 
 /** Calls of any of its agents that may be at the files now or may begin any moment. */

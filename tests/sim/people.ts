@@ -14,14 +14,20 @@ interface Deed {
 }
 
 const PATHS = ["shared.txt", "main.txt", "lib/a.txt", "lib/b.txt"];
-/** A file with one more line, somewhere; or a new one. */
+
+function somewhere(r: Random, who: string): string {
+  return r.chance(0.3) ? `lib/${who}-${r.below(3)}.txt` : r.pick(PATHS);
+}
+
+/** A file with one more line, somewhere; or a new one. `which`: relative to `root`. */
 export function edited(
   w: World,
   r: Random,
   root: string,
   who: string,
+  which: string | null = null,
 ): { path: string; text: string } {
-  const path = r.chance(0.3) ? `lib/${who}-${r.below(3)}.txt` : r.pick(PATHS);
+  const path = which ?? somewhere(r, who);
   const old = (w.files.get(`${root}/${path}`) ?? "")
     .split("\n")
     // Whoever edits a conflict resolves it whole; the fake knows nothing else.

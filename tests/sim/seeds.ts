@@ -1,7 +1,7 @@
 /** Schedules that once failed, kept under fixtures/seeds as `sim-<name>.json`, and replayed for ever. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Config } from "./schedule.ts";
+import { EARLIER, type Config } from "./config.ts";
 
 const FOLDER = join(import.meta.dir, "../../fixtures/seeds");
 
@@ -19,6 +19,11 @@ export function keptSeeds(): KeptSeed[] {
     .sort()
     .map((file) => ({
       name: file.slice("sim-".length, -".json".length),
-      ...(JSON.parse(readFileSync(join(FOLDER, file), "utf8")) as Omit<KeptSeed, "name">),
+      ...read(join(FOLDER, file)),
     }));
+}
+
+function read(file: string): Omit<KeptSeed, "name"> {
+  const kept = JSON.parse(readFileSync(file, "utf8")) as Omit<KeptSeed, "name">;
+  return { ...kept, config: { ...EARLIER, ...kept.config } };
 }

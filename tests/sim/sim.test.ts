@@ -2,10 +2,12 @@
  * Seeded schedules over the simulated world: every seed that ever failed, and some more. `bun run
  * test:sim` runs more of them and says what they came by.
  */
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { testSeed } from "../support/random.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
-import { configOf, replayCommand, runSchedule, type Config, type Outcome } from "./schedule.ts";
+import { configOf, type Config } from "./config.ts";
+import { COUNTED, ENOUGH, PATHS, pathCounts, pathTable } from "./paths.ts";
+import { replayCommand, runSchedule, type Outcome } from "./schedule.ts";
 import { keptSeeds } from "./seeds.ts";
 
 /** Where the default suite begins: the same every time. New ground is `bun run test:sim`'s, which draws its seed. */
@@ -16,6 +18,8 @@ const PER_TEST = 20;
 /** Lines of a failed schedule that are shown. */
 const SHOWN = 60;
 
+// Schedules wait for nothing; a machine that is busy with other things makes them slow.
+setDefaultTimeout(120_000);
 const folder = tempDir("sim");
 afterAll(removeTempDirs);
 
@@ -36,6 +40,30 @@ describe("simulation", () => {
     expect(again.trace).toEqual(first.trace);
     expect(again.hash).toBe(first.hash);
     expect((await run(seed + 1, config)).hash).not.toBe(first.hash);
+  });
+
+  test("schedule: its database in memory, on a disk → the same trace and the same rows", async () => {
+    const seed = 4_712;
+    const config = { ...configOf(seed), park: 0.1, kill: 4, people: 9, prelude: 2 };
+    const memory = await run(seed, { ...config, disk: false });
+    const disk = await run(seed, { ...config, disk: true });
+    expect(disk.trace).toEqual(memory.trace);
+    expect(disk.hash).toBe(memory.hash);
+  });
+
+  test("paths: seldom gone through, often, no code yet → marked, plain, said with its reason", () => {
+    const often = new Map(PATHS.map((path) => [COUNTED + path, ENOUGH]));
+    expect(pathCounts(often).filter((path) => path.missing)).toEqual([]);
+    const seldom = new Map([...often, [`${COUNTED}delivery await`, ENOUGH - 1]]);
+    expect(
+      pathCounts(seldom)
+        .filter((path) => path.missing)
+        .map((path) => path.path),
+    ).toEqual(["delivery await"]);
+    const table = pathTable(new Map([...seldom, [`${COUNTED}turn-end snapshot`, 7]])).join("\n");
+    expect(table).toMatch(/99 {2}delivery await {2}</);
+    expect(table).toMatch(/block receipt-unreadable {2}\(not there yet: /);
+    expect(table).toMatch(/besides:\n +7 {2}turn-end snapshot$/);
   });
 
   for (const { name, seed, config, found } of keptSeeds()) {

@@ -4,10 +4,11 @@
  * `settle` lets everything that can go on without another step go on.
  */
 import type { Db } from "../../src/store/db.ts";
-import { connect } from "../../src/store/db.ts";
 import { NO_SETUP, type SetupSettings } from "../../src/lifecycle/creation-deps.ts";
 import { edges } from "../../src/store/edges.ts";
 import { allThreads, type ThreadRow } from "../../src/store/threads.ts";
+import type { FakeAgent } from "../fakes/agent.ts";
+import type { Step } from "../fakes/agent-scheduler.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { FakeFsEvents } from "../fakes/fs-events.ts";
 import { FakeHarness } from "../fakes/harness.ts";
@@ -17,11 +18,22 @@ import { FakeProcesses } from "../fakes/processes.ts";
 import { FakeRecipes } from "../fakes/recipes.ts";
 import { FakeTmux } from "../fakes/tmux.ts";
 import type { Random } from "../support/random.ts";
+import type { SimDatabase } from "./database.ts";
 import { bootDaemon, startDaemon, type Life } from "./daemon.ts";
 import { REPO_ROOT, SimFiles } from "./disk.ts";
+import { Observer } from "./observe.ts";
 import { Oracle } from "./oracle.ts";
+import { childSteps, type Child } from "./children.ts";
+import type { Shown } from "./repairs.ts";
 import { SimPane, type SimAgent } from "./panes.ts";
 import { Ports } from "./ports.ts";
+
+/** How harnesses of this world behave (actions.ts, `Rates`). */
+interface Manners {
+  garbles: number;
+  runsDenied: number;
+  frail: number;
+}
 
 /** A macrotask begins when no microtask is left: whatever needs no clock and no step has then happened. */
 const macrotask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -39,29 +51,39 @@ export class World {
   readonly fsEvents = new FakeFsEvents();
   readonly ports: Ports;
   readonly oracle: Oracle;
+  readonly observer: Observer;
   readonly random: Random;
   readonly panes: SimPane[] = [];
+  /** Which agent was told to hold, by token; null: a main one. */
+  readonly holders = new Map<string, string | null>();
+  readonly children: Child[] = [];
+  /** Calls a harness ran although it had been told to refuse them, by session and id. */
+  readonly rogue = new Set<string>();
+  /** Plans of `kk repair` on somebody's terminal. */
+  readonly shown: Shown[] = [];
   readonly breaches: string[] = [];
   readonly trace: string[] = [];
   /** Reads only what is durable, and stays open across daemons. */
   readonly outside: Db;
-  readonly dbFile: string;
+  readonly database: SimDatabase;
   setup: SetupSettings = NO_SETUP;
   life: Life | null = null;
   /** Operations from before kiki: nobody owes their interpretation. */
   baseline: ReadonlySet<string> = new Set();
+  readonly #rates: Manners;
   #lines = 0;
   readonly #counted: Map<string, number>;
   #heads = "";
   #threads: { version: number; rows: readonly ThreadRow[] } = { version: -1, rows: [] };
 
   constructor(
-    dbFile: string,
+    database: SimDatabase,
     random: Random,
     counted: Map<string, number>,
-    options: { colocated: boolean },
+    options: Manners & { colocated: boolean },
   ) {
-    this.dbFile = dbFile;
+    this.#rates = options;
+    this.database = database;
     this.random = random;
     this.#counted = counted;
     this.jj = new FakeJj(this.files, REPO_ROOT, options);
@@ -69,7 +91,8 @@ export class World {
     this.ports.kill = (at) => this.kill(at);
     this.ports.seen = (what) => this.count(what);
     this.fsEvents.held = true;
-    this.outside = connect(dbFile);
+    this.outside = database.outside;
+    this.observer = new Observer(this);
     this.oracle = new Oracle(this);
     this.files.onChange = (change) => this.oracle.fileChange(change);
     this.tmux.onPane = (pane) => {
@@ -128,15 +151,15 @@ export class World {
   /** Ends everything. */
   close(): void {
     this.kill("at the end");
-    this.outside.close();
+    this.observer.end();
+    this.database.close();
   }
 
   // ---- what is there -----------------------------------------------------------------------------------------
 
   /** Grows with every commit of a daemon. */
   get version(): number {
-    return this.outside.query<{ data_version: number }, []>("PRAGMA data_version").get()!
-      .data_version;
+    return this.database.version();
   }
 
   threads(): readonly ThreadRow[] {
@@ -168,11 +191,40 @@ export class World {
     return { workspace: thread.workspaceName, root: thread.workspacePath };
   }
 
+  /** Whatever of the agents, their panes and their processes could happen next. */
+  steps(): Step[] {
+    return [...this.panes.flatMap((p) => p.steps()), ...childSteps(this)];
+  }
+
+  /** A harness that is not what it was proved to be, from time to time. */
+  misbehave(agent: FakeAgent): void {
+    const { garbles, runsDenied } = this.#rates;
+    if (garbles > 0)
+      agent.misbehaviour.alters = (text) =>
+        this.ports.turbulent && this.random.chance(garbles)
+          ? `${text.slice(0, text.indexOf(":", text.indexOf(":") + 1) + 2)}garbled`
+          : text;
+    // Only what cannot hurt a file: that it must not happen is the harness's, that it is noticed is kiki's.
+    if (runsDenied > 0)
+      agent.misbehaviour.runsDenied = ({ id, spec }) => {
+        const runs = this.ports.turbulent && spec.concurrent && this.random.chance(runsDenied);
+        if (runs) this.rogue.add(`${agent.sessionId} ${id}`);
+        return runs;
+      };
+  }
+
+  /** A harness that is started once more ends at once. */
+  fails(again: boolean): boolean {
+    const { frail } = this.#rates;
+    return again && frail > 0 && this.ports.turbulent && this.random.chance(frail);
+  }
+
   // ---- going on ----------------------------------------------------------------------------------------------
 
   /** One mutating jj command of kiki's. */
   jjCommand(name: string, args: readonly unknown[], run: () => Promise<unknown>): Promise<unknown> {
     const done = this.oracle.kikiCommand(name, args);
+    this.observer.mutated(name, args);
     return run().finally(done);
   }
 
