@@ -65,8 +65,10 @@ function uncovered(
       ? null
       : `parent at ${at?.slice(0, 8)}, anchor ${anchor.slice(0, 8)}, no intent`;
   }
-  // Its files were brought along already, perhaps further than it had pinned, before its harness ran a refused tool.
-  const brought = newest.state === "RecoveryRequired" && newest.resultCommit !== null;
+  // Its files were brought along already, perhaps further than it had pinned, before its harness ran a refused tool; a
+  // repair of that begins with what was pinned.
+  const undone = newest.state === "RecoveryRequired" || newest.state === "Reconciling";
+  const brought = undone && newest.resultCommit !== null;
   return at === newest.toBase || (brought && at === anchor)
     ? null
     : `parent at ${at?.slice(0, 8)}, newest intent (${newest.state}) ends at ${newest.toBase.slice(0, 8)}`;
