@@ -20,8 +20,8 @@ export interface CodexHome {
 export interface CodexHomeOptions {
   readonly modelUrl: string;
   readonly workspace: string;
-  /** Shell command of the hook on that event. */
-  readonly hook: (event: HookEvent) => string;
+  /** Shell command of the hook on that event; null: no hooks. */
+  readonly hook: ((event: HookEvent) => string) | null;
   /** Whether the workspace is trusted; default true. */
   readonly trusted?: boolean;
   /** Whether the provider asks for a login; default false. */
@@ -48,8 +48,9 @@ export function makeCodexHome(dir: string, options: CodexHomeOptions): CodexHome
   writeFileSync(join(path, "catalog.json"), directCatalog(env));
   const config = join(path, "config.toml");
   const events = Object.keys(EVENT_LABELS) as HookEvent[];
-  const hooks = events.flatMap((event) => {
-    const command = options.hook(event);
+  const { hook } = options;
+  const hooks = (hook === null ? [] : events).flatMap((event) => {
+    const command = hook!(event);
     const key = hookKey(config, event, 0, 0);
     return [
       `[[hooks.${event}]]`,

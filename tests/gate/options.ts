@@ -6,6 +6,8 @@ export interface GateOptions {
   record: boolean;
   /** Every proof is run a second time with its fixture turned round, and must then be refuted. */
   inverted: boolean;
+  /** What each run of a proof showed is printed, also where it is as it should be. */
+  seen: boolean;
   /** Only proofs whose id contains this; null: all. */
   only: string | null;
   /** Folder of the run, removed with everything in it at its end. */

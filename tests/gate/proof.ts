@@ -3,6 +3,8 @@
  * same run with its fixture turned round, in which the claim must come out refuted. A check that holds both ways checks
  * nothing.
  */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import type { Capabilities, HarnessName } from "../../src/ports/harness.ts";
 import type { GateOptions } from "./options.ts";
 import type { LoopbackProof } from "./namespace.ts";
@@ -37,7 +39,7 @@ export interface Proof {
   prove(run: ProofRun): Promise<Evidence>;
 }
 
-export interface ProofRow {
+interface ProofRow {
   proof: Proof;
   /** `proved`: the claim held. `refuted`: it did not. `broken`: the run went wrong. */
   outcome: "proved" | "refuted" | "broken";
@@ -50,7 +52,7 @@ export interface ProofRow {
 type MakeFolder = (name: string) => string;
 
 /** Runs every proof, `width` at a time; each is started only with the proof that nothing but loopback can be reached. */
-export async function runProofs(
+async function runProofs(
   proofs: readonly Proof[],
   _loopback: LoopbackProof,
   how: { options: GateOptions; folder: MakeFolder; inverted: boolean; width: number },
@@ -87,28 +89,67 @@ async function once(
 }
 
 /** One line a proof; a row holds when the claim was proved and, where it was tried, refuted by the inversion. */
-export function reportProofs(report: Report, rows: readonly ProofRow[]): void {
+function reportProofs(report: Report, rows: readonly ProofRow[], seen: boolean): void {
   for (const row of rows) {
     const { proof, inverted } = row;
     const turned =
       inverted === null
         ? ""
         : `; inverted (${proof.inversion}): ${inverted.outcome}, ${inverted.ms} ms`;
+    const holds = row.outcome === "proved" && (inverted === null || inverted.outcome === "refuted");
+    const lines = [
+      `seen: ${row.seen}`,
+      ...(inverted === null ? [] : [`inverted: ${inverted.seen}`]),
+    ];
     report.check(
       `${proof.harness} ${proof.version}  ${proof.id}: ${proof.claim} → ${row.outcome}, ${row.ms} ms${turned}`,
-      row.outcome === "proved" && (inverted === null || inverted.outcome === "refuted"),
-      [`seen: ${row.seen}`, ...(inverted === null ? [] : [`inverted: ${inverted.seen}`])].join(
-        "\n",
-      ),
+      holds,
+      lines.join("\n"),
     );
+    if (holds && seen) for (const line of lines) report.say(`      ${line}`);
   }
 }
 
 /** What the rows prove: a capability whose proofs all held. One without a proof is not proved. */
-export function provedBy(rows: readonly ProofRow[]): Partial<Record<keyof Capabilities, boolean>> {
+function provedBy(rows: readonly ProofRow[]): Partial<Record<keyof Capabilities, boolean>> {
   const proved: Partial<Record<keyof Capabilities, boolean>> = {};
   for (const { proof, outcome } of rows)
     for (const capability of proof.needed)
       proved[capability] = (proved[capability] ?? true) && outcome === "proved";
   return proved;
+}
+
+/** Each run is a start of a large program: more at once only wait for each other on two cores. */
+const WIDTH = 2;
+
+/** Runs a harness's proofs, all or the named ones; with all of them, nothing may be claimed that was not proved. */
+export async function proveAll(
+  report: Report,
+  loopback: LoopbackProof,
+  options: GateOptions,
+  suite: { proofs: readonly Proof[]; claimed: Capabilities },
+): Promise<void> {
+  const { only } = options;
+  const rows = await runProofs(
+    suite.proofs.filter(({ id }) => only === null || id.includes(only)),
+    loopback,
+    {
+      options,
+      folder(name) {
+        const path = join(options.folder, name);
+        mkdirSync(path);
+        return path;
+      },
+      inverted: options.inverted,
+      width: WIDTH,
+    },
+  );
+  reportProofs(report, rows, options.seen);
+  if (only !== null) return;
+  const proved = provedBy(rows);
+  for (const [capability, claimed] of Object.entries(suite.claimed))
+    report.check(
+      `${capability}: ${claimed ? "claimed, and proved" : "not claimed"}`,
+      !claimed || proved[capability as keyof Capabilities] === true,
+    );
 }

@@ -2,9 +2,10 @@
  * `npm run gate`: what kiki relies on, proved with the real harness binaries. Installs them outside, then runs itself
  * again in a network namespace where only loopback exists; everything the gate starts is started there.
  *
- *   npm run gate [-- suite…] [-- --inverted] [-- --only=<part of a proof's id>] [-- --record] [-- --keep]
+ *   npm run gate [-- suite…] [-- --inverted] [-- --seen] [-- --only=<part of a proof's id>] [-- --record] [-- --keep]
  *
- * --inverted runs every proof once more with its fixture turned round, in which it must be refuted;
+ * --inverted runs every proof once more with its fixture turned round, in which it must be refuted; --seen prints what
+ * each run showed;
  * --record writes the hook payloads of the run into fixtures/hooks; --keep leaves folder and tmux sessions to look at.
  */
 import { copyFileSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
@@ -14,6 +15,7 @@ import { build, isBuilt } from "../../scripts/build.ts";
 import { endProcesses, processesMentioning } from "../../scripts/leftovers.ts";
 import { ROOT } from "../../scripts/packages.ts";
 import { waitFor } from "../support/wait.ts";
+import { both } from "./both/suite.ts";
 import { claudeLaunch } from "./claude-launch/suite.ts";
 import { claudeProofs } from "./claude-proofs/suite.ts";
 import { claudeRestart } from "./claude-restart/suite.ts";
@@ -21,6 +23,8 @@ import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { cost } from "./cost/suite.ts";
 import { codexLaunch } from "./codex-launch/suite.ts";
 import { codexPayloads } from "./codex-payloads/suite.ts";
+import { codexProofs } from "./codex-proofs/suite.ts";
+import { codexSmoke } from "./codex-smoke/suite.ts";
 import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
   insideNamespace,
@@ -40,9 +44,12 @@ const SUITES: Readonly<Record<string, Suite>> = {
   "claude-proofs": claudeProofs,
   "claude-smoke": claudeSmoke,
   "claude-restart": claudeRestart,
+  both,
   cost,
   "codex-launch": codexLaunch,
   "codex-payloads": codexPayloads,
+  "codex-proofs": codexProofs,
+  "codex-smoke": codexSmoke,
 };
 
 /** Daemons and harnesses that were told to end may still be writing their last lines. */
@@ -100,6 +107,7 @@ async function inside(argv: readonly string[]): Promise<number> {
     keep: argv.includes("--keep"),
     record: argv.includes("--record"),
     inverted: argv.includes("--inverted"),
+    seen: argv.includes("--seen"),
     only: argv.find((word) => word.startsWith("--only="))?.slice("--only=".length) ?? null,
     folder: runRoot,
   };

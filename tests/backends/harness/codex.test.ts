@@ -199,7 +199,9 @@ describe("generated home", () => {
       const hash = hookHash(event as HookEvent, handlers[0]);
       expect(Object.values(state).some((s) => s.trusted_hash === hash)).toBe(true);
       const cut = event === "Interrupt" || event === "SessionEnd";
-      expect(handlers[0].timeout).toBe(cut ? 3 : 600);
+      // A Codex that is paused past this runs the tool its hook has refused.
+      const asks = event === "PreToolUse" ? 365 * 86_400 : 600;
+      expect(handlers[0].timeout).toBe(cut ? 3 : asks);
       expect(handlers[0].command.includes("exit 2")).toBe(event === "PreToolUse");
     }
     for (const shell of ["/bin/sh", "/bin/bash"]) {

@@ -2,18 +2,13 @@
 import { readFileSync } from "node:fs";
 import { bash, say } from "../model.ts";
 import type { Evidence, Proof, ProofRun } from "../proof.ts";
+import { reasonOf } from "../reason.ts";
 import { claude } from "./row.ts";
 import { ClaudeScene } from "./scene.ts";
 
 const NEEDED = ["structured_tool_hooks", "parallel_batch_boundary"] as const;
 /** Beyond 50,000 UTF-16 units 2.1.332 cuts the middle out. */
 const ABOVE_LIMIT = 60_000;
-
-/** Text of that many UTF-16 units with what text can have in it: lines, quotes, wide characters, spaces at an end. */
-function reasonOf(units: number): string {
-  const line = '[kiki] "quoted" \\ back, tab\t, é ✓ 🙂, two  spaces \n';
-  return `${line.repeat(Math.ceil(units / line.length)).slice(0, units - 2)}. `;
-}
 
 async function denied(run: ProofRun, units: number): Promise<{ scene: ClaudeScene } & Told> {
   return ClaudeScene.use(

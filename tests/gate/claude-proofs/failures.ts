@@ -1,18 +1,12 @@
 /** A hook that dies, hangs, talks rubbish or is gone: without a barrier the call passes and is written down, under one it is refused. */
-import { chmodSync, existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { bash, say } from "../model.ts";
+import { GARBAGE, passedFiles, passes, refuses, seen, WAYS, type Outcome } from "../outages.ts";
 import type { Evidence, Proof, ProofRun } from "../proof.ts";
 import { claude } from "./row.ts";
 import { ClaudeScene, type StartOptions } from "./scene.ts";
 
 const HOOKS = ["structured_tool_hooks"] as const;
-
-interface Outcome {
-  ran: boolean;
-  told: string;
-  /** Files that say a call passed without anybody asked. */
-  passed: number;
-}
 
 /** One call with a broken hook. */
 async function broken(
@@ -37,40 +31,11 @@ async function broken(
           breakIt(scene);
         },
       });
-      const passed = existsSync(scene.passed)
-        ? readdirSync(scene.passed).filter((name) => !name.startsWith(".")).length
-        : 0;
+      const passed = passedFiles(scene.passed);
       return { ran: scene.has("ran.txt"), told: scene.told("toolu_one") ?? "", passed };
     },
   );
 }
-
-const seen = ({ ran, told, passed }: Outcome): string =>
-  `the tool ${ran ? "ran" : "did not run"}, ${passed} passed file(s), the model got: ${told.slice(0, 160)}`;
-
-const passes = (o: Outcome): Evidence => ({ holds: o.ran && o.passed === 1, seen: seen(o) });
-const refuses = (o: Outcome): Evidence => ({
-  holds: !o.ran && o.passed === 0 && o.told.includes("kiki"),
-  seen: seen(o),
-});
-
-const WAYS: readonly { id: string; what: string; breakIt: (scene: ClaudeScene) => void }[] = [
-  {
-    id: "crash",
-    what: "kk-hook is killed",
-    breakIt: (scene) => scene.recorder.before("kill -9 $$"),
-  },
-  {
-    id: "exit",
-    what: "kk-hook ends with a code that means nothing",
-    breakIt: (scene) => scene.recorder.before("exit 3"),
-  },
-  {
-    id: "missing",
-    what: "kk-hook is gone",
-    breakIt: (scene) => rmSync(scene.recorder.executable),
-  },
-];
 
 const outages = WAYS.flatMap(({ id, what, breakIt }) => [
   claude(
@@ -99,13 +64,12 @@ export const failures: readonly Proof[] = [
     async (run) =>
       refuses(
         await broken(run, false, (scene) => {
-          const garbage = '{"hookSpecificOutput":{"hookEventName":"PreTool';
           if (run.inverted)
             writeFileSync(
               scene.launcher,
-              `#!/bin/sh\n[ "$1" = PreToolUse ] && printf '%s' '${garbage}'\nexit 0\n`,
+              `#!/bin/sh\n[ "$1" = PreToolUse ] && printf '%s' '${GARBAGE}'\nexit 0\n`,
             );
-          else scene.recorder.denyWith(garbage);
+          else scene.recorder.denyWith(GARBAGE);
         }),
       ),
   ),

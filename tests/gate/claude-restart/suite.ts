@@ -16,7 +16,7 @@ import {
 import { waitFor } from "../../support/wait.ts";
 import { makeWorld, type World } from "../../support/world.ts";
 import { makeClaudeHome } from "../claude-home.ts";
-import { readRepoDb, sessionOf } from "../claude-smoke/moves.ts";
+import { readRepoDb, sessionOf } from "../story.ts";
 import { HARNESS_BIN } from "../install.ts";
 import { asked, bash, makeCues, say, STEP_MS, type Cues } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";

@@ -19,6 +19,7 @@ import { CLAUDE, CLAUDE_VERSION, HARNESS_BIN } from "../install.ts";
 import { asked, makeCues, STEP_MS, type Cues } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import type { Report } from "../report.ts";
+import { checkAcknowledged, checkMove, detected, explain, sessionOf, show } from "../story.ts";
 import { kikiFolder, type GateOptions } from "../options.ts";
 import {
   CHILD_STEP,
@@ -28,8 +29,9 @@ import {
   storyScripts,
   TRACES,
 } from "./agents.ts";
-import { checkAcknowledged, checkMove, checkRecord, sessionOf } from "./moves.ts";
+import { checkRecord, expected, refusals } from "./moves.ts";
 
+const FAMILY = { child: "tests", parent: "parser" };
 const CONTROL_MS = 60_000;
 /** Runs every tool without a dialog; its warning is answered beforehand in the user's settings. */
 const WITHOUT_DIALOGS = ["--harness-arg=--permission-mode", "--harness-arg=bypassPermissions"];
@@ -166,7 +168,7 @@ async function parentAmends(report: Report, { world, model, cues, child }: Stage
   report.heading("The parent amends; the child dispatches three tools at once");
   cues.give("amend");
   await asked(model, "parser", PARENT_STEP.amended);
-  await detected(world, "NativeRewrite");
+  await detected(world, FAMILY, "NativeRewrite");
   await show(report, world);
   report.check(
     "the child is pending, not one of its files has changed",
@@ -178,8 +180,11 @@ async function parentAmends(report: Report, { world, model, cues, child }: Stage
   const move = {
     kind: "NativeRewrite",
     seq: 1,
+    child: "tests",
     calls: FIRST_BATCH,
-    next,
+    told: refusals(next),
+    askedAt: next.at,
+    expected,
     workspace: child,
     brings: { "parser.ts": "v2" },
     seenBefore,
@@ -191,7 +196,7 @@ async function parentAmends(report: Report, { world, model, cues, child }: Stage
     "the child re-reads parser.ts and sees v2",
     reread.raw.includes('version = \\\\\\"v2') || reread.raw.includes('version = \\"v2'),
   );
-  checkAcknowledged(report, world, 1);
+  checkAcknowledged(report, world, "tests", 1);
   return payload;
 }
 
@@ -199,7 +204,7 @@ async function parentAdds(report: Report, { world, model, cues, child }: Stage):
   report.heading("The parent adds a revision; the child's next batch is blocked");
   cues.give("add");
   await asked(model, "parser", PARENT_STEP.added);
-  await detected(world, "ParentAdvance");
+  await detected(world, FAMILY, "ParentAdvance");
   await show(report, world);
   const seenBefore = Date.now();
   cues.give("go on");
@@ -207,8 +212,11 @@ async function parentAdds(report: Report, { world, model, cues, child }: Stage):
   const move = {
     kind: "ParentAdvance",
     seq: 2,
+    child: "tests",
     calls: SECOND_BATCH,
-    next,
+    told: refusals(next),
+    askedAt: next.at,
+    expected,
     workspace: child,
     brings: { "lexer.ts": "tokens" },
     seenBefore,
@@ -217,7 +225,7 @@ async function parentAdds(report: Report, { world, model, cues, child }: Stage):
   report.block("what the model was told, three times", payload);
   const done = await asked(model, "tests", CHILD_STEP.done);
   report.check("the child's next call runs", done.raw.includes("all green"));
-  checkAcknowledged(report, world, 2);
+  checkAcknowledged(report, world, "tests", 2);
   await waitFor(
     async () => (await world.state("tests")).summary.cascade === "in sync",
     STEP_MS,
@@ -236,18 +244,6 @@ async function parentAdds(report: Report, { world, model, cues, child }: Stage):
   const traces = TRACES.filter((name) => existsSync(join(child, name)));
   report.check("no blocked call has left a trace", traces.length === 0, traces.join(", "));
   return payload;
-}
-
-/** Waits until the newest intent covers the parent's head. */
-async function detected(world: World, kind: string): Promise<void> {
-  await waitFor(
-    async () => {
-      const intent = (await world.state("tests")).intents.find((i) => i.state === "Detected");
-      return intent?.kind === kind && intent.toBase === (await world.state("parser")).head;
-    },
-    STEP_MS,
-    `${kind} detected`,
-  );
 }
 
 function recordHolds(
@@ -284,23 +280,6 @@ async function control(report: Report, { world, home }: Stage): Promise<void> {
   );
 }
 
-async function show(report: Report, world: World): Promise<void> {
-  report.block("kk ls", (await world.kk(["ls"])).stdout);
-}
-
 function network(pid: number | "self"): string {
   return readlinkSync(`/proc/${pid}/ns/net`);
-}
-
-/** For whoever has to find out why: the daemon's log and the agents' screens. */
-function explain(report: Report, world: World): void {
-  const log = join(world.stateDir, "kkd.log");
-  if (existsSync(log))
-    report.block("kkd.log", readFileSync(log, "utf8").split("\n").slice(-40).join("\n"));
-  for (const line of world.tmux
-    .run("list-panes", "-a", "-F", "#{pane_id} #{session_name}")
-    .out.split("\n")) {
-    const [pane = ""] = line.split(" ");
-    if (pane !== "") report.block(line, world.tmux.run("capture-pane", "-p", "-t", pane).out);
-  }
 }

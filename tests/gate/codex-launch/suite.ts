@@ -36,7 +36,8 @@ import { makeCues, STEP_MS, type Cues } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import type { GateOptions } from "../options.ts";
 import type { Report } from "../report.ts";
-import { providerSettings } from "./provider.ts";
+import { exec, patch, patchText, say, submit } from "../codex-model.ts";
+import { providerSettings } from "../codex-provider.ts";
 import { codexThreads } from "./threads.ts";
 import { contentsOf, FORBIDDEN_SENTENCE, makeProject, SENTENCES, type Project } from "./project.ts";
 
@@ -48,24 +49,6 @@ const SECOND_PROMPT = "resume SCRIPT:again";
 const REASON =
   '[kiki] Not now.\n\n  two  spaces, Ünïcödé ✓ and a "quote"\n\n(end of message from kiki)';
 const TOOLS = ["apply_patch", "exec_command", "request_user_input", "write_stdin"];
-/** The composer takes an Enter that follows typing this closely for part of a paste. */
-const PASTE_MS = 600;
-
-const say = (text: string): ModelItem => ({ type: "text", text });
-const exec = (call_id: string, cmd: string): ModelItem => ({
-  type: "function_call",
-  name: "exec_command",
-  arguments: { cmd, yield_time_ms: 30_000 },
-  call_id,
-});
-const patch = (call_id: string, file: string): ModelItem => ({
-  type: "custom_tool_call",
-  name: "apply_patch",
-  input: patchText(file),
-  call_id,
-});
-const patchText = (file: string): string =>
-  `*** Begin Patch\n*** Add File: ${file}\n+x\n*** End Patch`;
 
 interface Scene {
   dir: string;
@@ -399,9 +382,7 @@ async function withoutPrompt(report: Report, scene: Scene, socket: string): Prom
     found?.join() === "true,true",
     found?.join(),
   );
-  pane.type("SCRIPT:typed please");
-  await Bun.sleep(PASTE_MS);
-  pane.enter();
+  await submit(pane, "SCRIPT:typed please");
   await waitFor(() => existsSync(join(project.workspace, "started.txt")), STEP_MS, "a tool");
   const started = recorder.hooks("SessionStart").at(-1)?.payload;
   report.check("the session is reported with the first prompt", started?.["source"] === "startup");
@@ -451,9 +432,7 @@ async function leave(
   says = true,
 ): Promise<void> {
   const ends = recorder.hooks("SessionEnd").length;
-  pane.type("/quit");
-  await Bun.sleep(PASTE_MS);
-  pane.enter();
+  await submit(pane, "/quit");
   report.check("/quit ends it with code 0", (await pane.exitCode(STEP_MS)) === 0, pane.screen());
   if (says) await waitFor(() => recorder.hooks("SessionEnd").length > ends, STEP_MS, "SessionEnd");
 }

@@ -1,26 +1,16 @@
 /** The same through kiki's own door: `kk new --harness codex`, with a prompt and without one, by a real daemon in tmux. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  outputOf,
-  startCodexModelServer,
-  type ModelItem,
-} from "../../../fixtures/model-servers/codex.ts";
+import { outputOf, startCodexModelServer } from "../../../fixtures/model-servers/codex.ts";
 import { waitFor } from "../../support/wait.ts";
-import { makeWorld, type World } from "../../support/world.ts";
+import { makeWorld } from "../../support/world.ts";
 import { HARNESS_BIN } from "../install.ts";
 import { STEP_MS } from "../model.ts";
 import { kikiFolder, type GateOptions } from "../options.ts";
 import type { Report } from "../report.ts";
-import { providerSettings } from "./provider.ts";
-
-const PASTE_MS = 600;
-const exec = (call_id: string, cmd: string): ModelItem => ({
-  type: "function_call",
-  name: "exec_command",
-  arguments: { cmd },
-  call_id,
-});
+import { agentPane } from "../story.ts";
+import { exec, PASTE_MS } from "../codex-model.ts";
+import { providerSettings } from "../codex-provider.ts";
 
 export async function codexThreads(report: Report, options: GateOptions): Promise<void> {
   report.heading("codex-launch: kk new --harness codex");
@@ -81,15 +71,4 @@ export async function codexThreads(report: Report, options: GateOptions): Promis
     if (!options.keep) await world.close();
     await model.close();
   }
-}
-
-/** Pane id of the thread's agent, by kiki's own tags. */
-function agentPane({ tmux }: World, thread: string): string {
-  const format = "#{pane_id} #{@kiki_role} #{session_name}";
-  const panes = tmux.ok("list-panes", "-a", "-F", format).split("\n");
-  const found = panes
-    .map((line) => line.split(" "))
-    .find(([, role, session]) => role === "agent" && session?.includes(thread) === true);
-  if (found?.[0] === undefined) throw new Error(`no agent pane of ${thread}: ${panes.join(", ")}`);
-  return found[0];
 }

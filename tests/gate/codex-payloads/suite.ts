@@ -11,10 +11,10 @@ import {
   startCodexModelServer,
   type CodexModelServer,
   type CodexScripts,
-  type ModelItem,
 } from "../../../fixtures/model-servers/codex.ts";
 import { runInPane, type PaneRun } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
+import { exec, patch, rawPatch, say, submit } from "../codex-model.ts";
 import { bundledCatalog, makeCodexHome, type CodexHome } from "../codex-home.ts";
 import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
 import { CODEX, CODEX_VERSION } from "../install.ts";
@@ -25,8 +25,6 @@ import type { Report } from "../report.ts";
 import { hooksList } from "./app-server.ts";
 import { missingPayloads, recordCodex } from "./record.ts";
 
-/** The composer takes an Enter that follows typing this closely for part of a paste. */
-const PASTE_MS = 600;
 const REASON = `  line 1\n"q" é🙂 `;
 
 const deny = JSON.stringify({
@@ -36,24 +34,9 @@ const deny = JSON.stringify({
     permissionDecisionReason: REASON,
   },
 });
-const exec = (call_id: string, cmd: string, more: object = {}): ModelItem => ({
-  type: "function_call",
-  name: "exec_command",
-  arguments: { cmd, ...more },
-  call_id,
-});
-const rawPatch = (call_id: string, input: string): ModelItem => ({
-  type: "custom_tool_call",
-  name: "apply_patch",
-  input,
-  call_id,
-});
-const patch = (call_id: string, file: string): ModelItem =>
-  rawPatch(call_id, `*** Begin Patch\n*** Add File: ${file}\n+x\n*** End Patch`);
 /** A patch a shell command would apply: Codex applies it itself, and no PostToolUse follows. */
 const INNER_PATCH =
   "apply_patch <<'EOF'\n*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\nEOF";
-const say = (text: string): ModelItem => ({ type: "text", text });
 
 function scripts(recorder: HookRecorder): CodexScripts {
   return {
@@ -177,12 +160,6 @@ function start(stage: Stage, home: CodexHome, words: readonly string[], cwd = st
   });
   stage.panes.push(pane);
   return pane;
-}
-
-async function submit(pane: PaneRun, text: string): Promise<void> {
-  pane.type(text);
-  await Bun.sleep(PASTE_MS);
-  pane.enter();
 }
 
 const hookSeen = (stage: Stage, event: string, count = 1) =>

@@ -9,18 +9,19 @@ import { percentile } from "../../../scripts/bench/stats.ts";
 import { runInPane, tmuxOn } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
 import { makeWorld, type World } from "../../support/world.ts";
-import { readRepoDb } from "../claude-smoke/moves.ts";
+import { readRepoDb } from "../story.ts";
 import { STEP_MS } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import { kikiFolder, type GateOptions } from "../options.ts";
 import type { Report } from "../report.ts";
 import { claudeKit } from "./claude.ts";
+import { codexKit } from "./codex.ts";
 import { CALLS, type CostKit } from "./kit.ts";
 
 const STARTS = 3;
 
 type MakeKit = (dir: string, repo: string) => Promise<CostKit>;
-const KITS: readonly MakeKit[] = [claudeKit];
+const KITS: readonly MakeKit[] = [claudeKit, codexKit];
 
 interface Figures {
   /** Program started → model asked, ms. */

@@ -1,9 +1,15 @@
 /** The identity of a hook in Codex's trust store (0.171.0; equals `currentHash` of its `hooks/list`). */
 import { canonicalJson } from "../../../core/canonical.ts";
 
+/**
+ * Codex goes by its own clock also while it is stopped, and once the limit has passed it runs the tool, whatever the hook
+ * has said: so the limit outlasts the longest time that an agent stands still for a person. kiki's own limits come first.
+ */
+const YEAR_S = 365 * 86_400;
+
 /** Every hook event of 0.171.0 that kiki uses, with the most seconds Codex lets it have. */
 export const HOOK_EVENTS = {
-  PreToolUse: { label: "pre_tool_use", timeoutS: 600 },
+  PreToolUse: { label: "pre_tool_use", timeoutS: YEAR_S },
   PermissionRequest: { label: "permission_request", timeoutS: 600 },
   PostToolUse: { label: "post_tool_use", timeoutS: 600 },
   SessionStart: { label: "session_start", timeoutS: 600 },

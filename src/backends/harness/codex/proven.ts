@@ -16,7 +16,7 @@ const NOTHING: Capabilities = {
 };
 
 const EVERYTHING: Capabilities = {
-  // A PreToolUse hook may hold its call for as long as its time-out, 600 s.
+  // A PreToolUse hook may hold its call for as long as its time-out.
   soft_pause: true,
   // `codex resume <id>` keeps id and record, from the same CODEX_HOME.
   session_resume: true,
