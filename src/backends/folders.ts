@@ -3,6 +3,7 @@
  * `removeTree` removes what it was not told of by name.
  */
 import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
 import { lstat, readdir, readFile, rm, rmdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -19,6 +20,12 @@ export async function folderKind(path: string): Promise<FolderKind> {
 export async function inodeOf(path: string): Promise<string | null> {
   const found = await lstat(path, { bigint: true }).catch(missing);
   return found === null ? null : `${found.dev}:${found.ino}`;
+}
+
+/** Device, inode, size and time of change of the file a path leads to; null when there is none. */
+export function fileStamp(path: string): string | null {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? null : [found.dev, found.ino, found.size, found.mtimeNs].join(":");
 }
 
 /** Hex SHA-256 of a file; null when there is none. */

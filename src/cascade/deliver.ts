@@ -19,19 +19,18 @@ import type { HarnessEvent } from "../ports/harness.ts";
 import {
   admit,
   blockedInARow,
-  closeBatch,
   hasCopy,
-  lastOrdinal,
   openCalls,
   retireCallId,
   type AdmissionRow,
 } from "../store/admissions.ts";
-import { write, writeBeforeAnswer } from "../store/db.ts";
+import { writeBeforeAnswer } from "../store/db.ts";
 import { noteActivity } from "../store/edges.ts";
 import { promptNumber } from "../store/deliveries.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import { boundaryProof } from "../store/serial.ts";
 import { sessionById } from "../store/sessions.ts";
+import { batchOf } from "./batch.ts";
 import { Boundary, type HeldCall, type Hold } from "./boundary.ts";
 import { genericDecision, payloadDecision } from "./decisions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
@@ -142,12 +141,8 @@ export class Deliver {
     return this.#decide(caller, { call, open, sessionId, place });
   }
 
-  /** The call's batch: the agent's open one, or the next number. Another prompt ends an open main batch. */
   #place(caller: HookCaller, event: PreTool, open: readonly AdmissionRow[]): HeldCall {
-    const { db, clock } = this.#d.deps;
-    const agentId = event.agentId ?? "";
-    const first = open.find((c) => c.agentId === agentId);
-    if (agentId === "") {
+    if (event.agentId === null) {
       const another = (held: HeldCall): boolean =>
         held.agentId === "" &&
         held.promptId !== null &&
@@ -155,24 +150,9 @@ export class Deliver {
         held.promptId !== event.promptId;
       forgetHeld(this.#d.deps, caller, this.#d.boundary(caller.incarnation), another);
     }
-    const otherPrompt =
-      agentId === "" &&
-      first !== undefined &&
-      first.promptId !== null &&
-      event.promptId !== null &&
-      first.promptId !== event.promptId;
-    if (first !== undefined && otherPrompt) {
-      write(db, () =>
-        closeBatch(db, caller.incarnation, agentId, first.ordinal, "ended", clock.now()),
-      );
-    }
-    const ordinal =
-      first !== undefined && !otherPrompt
-        ? first.ordinal
-        : lastOrdinal(db, caller.incarnation, agentId) + 1;
     return {
-      agentId,
-      ordinal,
+      agentId: event.agentId ?? "",
+      ordinal: batchOf(this.#d.deps, caller, event, open),
       promptId: event.promptId,
       toolUseId: event.toolUseId,
       toolName: event.toolName,

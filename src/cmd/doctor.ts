@@ -9,13 +9,17 @@ import { errorLine, KikiError } from "../core/errors.ts";
 import { paint } from "../core/render/glyphs.ts";
 import { padEnd, printable } from "../core/render/width.ts";
 import { isAtLeast, TOOLS, versionIn, type ToolRequirement } from "../core/tool-versions.ts";
-import type { DoctorLine } from "../rpc/contract/types.ts";
+import type { DoctorLine, FoundHarness } from "../rpc/contract/types.ts";
 import { findSocket } from "../rpc/find-socket.ts";
 import { BUILD, VERSION } from "../version.ts";
 import { connect, stateDir } from "./connect.ts";
 import { DEFAULT_HARNESS, findHarness, HARNESS_BINARIES } from "./harness-binaries.ts";
 import { colour, print, printJson } from "./out.ts";
 import { ask } from "./spawn-tty.ts";
+
+const HARNESSES = ["claude-code", "codex"] as const;
+/** A cold program of several hundred megabytes on a busy machine. */
+const HARNESS_VERSION_MS = 15_000;
 
 export const doctorCommand = defineCommand({
   meta: { name: "doctor", description: "Check every prerequisite; each failing line says its fix" },
@@ -46,7 +50,7 @@ function clientLines(): DoctorLine[] {
     ...TOOLS.map(toolLine),
     stateLine(),
     socketLine(),
-    ...harnessLines(),
+    ...missingHarnesses(),
   ];
 }
 
@@ -108,16 +112,22 @@ const INSTALL: Readonly<Record<string, string>> = {
 };
 
 /** Without the default harness no thread can be made; another one is a choice of its own, and may be missing. */
-function harnessLines(): DoctorLine[] {
-  return Object.entries(HARNESS_BINARIES).map(([name, binary]) => {
-    const path = findHarness(name, process.env);
-    if (path === null) {
-      const ok = name !== DEFAULT_HARNESS;
-      return { name, ok, detail: `${binary} is not on PATH`, fix: INSTALL[name] ?? null };
-    }
-    // npm's Codex is a script that starts a program of another 300 MB: asked for its version like any tool.
-    const version = versionIn(ask([path, "--version"])?.stdout ?? "");
-    return { name, ok: true, detail: version === null ? path : `${version} (${path})`, fix: null };
+function missingHarnesses(): DoctorLine[] {
+  return HARNESSES.filter((name) => findHarness(name, process.env) === null).map((name) => ({
+    name,
+    ok: name !== DEFAULT_HARNESS,
+    detail: `${HARNESS_BINARIES[name]} is not on PATH`,
+    fix: INSTALL[name] ?? null,
+  }));
+}
+
+/** Every harness on the person's PATH, whose word for its version is asked here: the daemon runs none for it. */
+function foundHarnesses(): FoundHarness[] {
+  return HARNESSES.flatMap((name) => {
+    const executable = findHarness(name, process.env);
+    if (executable === null) return [];
+    const said = ask([executable, "--version"], HARNESS_VERSION_MS)?.stdout ?? "";
+    return [{ name, executable, version: /\b(\d+\.\d+\.\d+[^\s,)]*)/.exec(said)?.[1] ?? null }];
   });
 }
 
@@ -126,7 +136,7 @@ async function daemonLines(): Promise<DoctorLine[]> {
   try {
     const { client, daemon } = await connect();
     const detail = `${daemon.version} (${daemon.build}), pid ${daemon.pid}, ${daemon.socket}`;
-    const { lines } = await client.call("Doctor", {});
+    const { lines } = await client.call("Doctor", { harnesses: foundHarnesses() });
     return [{ name, ok: true, detail, fix: null }, ...lines];
   } catch (error) {
     return [{ name, ok: false, detail: errorLine(error), fix: hintOf(error) }];

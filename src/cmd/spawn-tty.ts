@@ -23,13 +23,13 @@ export interface Said {
 const QUERY_TIMEOUT_MS = 3000;
 
 /** What a short query prints; null when the program is missing or does not answer in time. */
-export function ask(argv: readonly string[]): Said | null {
+export function ask(argv: readonly string[], timeoutMs = QUERY_TIMEOUT_MS): Said | null {
   try {
     const child = Bun.spawnSync([...argv], {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
-      timeout: QUERY_TIMEOUT_MS,
+      timeout: timeoutMs,
       killSignal: "SIGKILL",
     });
     if (child.exitCode === null || child.signalCode !== undefined) return null;

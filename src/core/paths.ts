@@ -13,6 +13,8 @@ export interface StatePaths {
   presenterCredential: string;
   /** Read by `kk presenter recover` alone. */
   adminCredential: string;
+  /** One folder for each run of a harness's quick proofs, while it lasts. */
+  proofs: string;
 }
 
 export function statePaths(root: string): StatePaths {
@@ -27,6 +29,7 @@ export function statePaths(root: string): StatePaths {
     registrationCredential: `${root}/registration-cred`,
     presenterCredential: `${root}/presenter-cred`,
     adminCredential: `${root}/admin-cred`,
+    proofs: `${root}/proofs`,
   };
 }
 

@@ -7,6 +7,8 @@ import { makeBroker } from "../authority/broker.ts";
 import { makeIdentify } from "../authority/identify.ts";
 import { steadyClock } from "../authority/steady.ts";
 import { statePaths } from "../core/paths.ts";
+import { SerialQueues } from "../core/serial-queue.ts";
+import { makeProving } from "../lifecycle/proving.ts";
 import type { Log } from "../ports/log.ts";
 import { serveRpc, type Handlers, type RpcServer } from "../rpc/server.ts";
 import { setMeta } from "../store/daemon-meta.ts";
@@ -26,7 +28,14 @@ import { registryHandlers } from "./handlers/registry.ts";
 import { repairHandlers } from "./handlers/repair.ts";
 import { threadHandlers } from "./handlers/threads.ts";
 import { takeLock, type DaemonLock } from "./lock.ts";
-import { closeRepo, openRepo, ownerUnavailable, retireGone, startRepo } from "./repos.ts";
+import {
+  closeRepo,
+  lookAtQuiet,
+  openRepo,
+  ownerUnavailable,
+  retireGone,
+  startRepo,
+} from "./repos.ts";
 import type { Daemon, World } from "./runtime.ts";
 import { ensureUserCredential } from "./user-credentials.ts";
 import { bindPrivately, identityOf, prepareSocket } from "./socket.ts";
@@ -56,6 +65,8 @@ export interface RunningDaemon {
 const OWNERSHIP_CHECK_MS = 5_000;
 /** An agent that went without a word (tmux killed, machine restarted) is noticed within this. */
 const GONE_AGENTS_CHECK_MS = 15_000;
+/** A turn that was broken off is shown as over within this and the quiet before it counts. */
+const QUIET_AGENTS_CHECK_MS = 3_000;
 const FINGERPRINT_KEY_BYTES = 32;
 /** Running requests get this long to finish. */
 const DRAIN_MS = 5_000;
@@ -101,6 +112,14 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
     startedAt: world.clock.now(),
     userDb,
     audit: makeAuditWriter({ log }),
+    proving: makeProving({
+      ...world,
+      userDb,
+      folder: paths.proofs,
+      queues: new SerialQueues(),
+      log,
+      by: `kiki ${VERSION} (${BUILD})`,
+    }),
     steadyNow: steadyClock(world.clock),
     world,
     log,
@@ -108,6 +127,7 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
     broken: new Map(),
     requestStop: asked.resolve,
   };
+  await daemon.proving.sweep();
   for (const row of listRepos(userDb)) await openRepo(daemon, row);
   await resumeApprovedOperations(daemon);
   const server = bindPrivately(() => startServer(daemon));
@@ -125,8 +145,10 @@ async function serve(request: BootRequest, lock: DaemonLock): Promise<RunningDae
   ownership.unref();
   const agents = setInterval(() => retireGone(daemon), GONE_AGENTS_CHECK_MS);
   agents.unref();
+  const quiet = setInterval(() => lookAtQuiet(daemon), QUIET_AGENTS_CHECK_MS);
+  quiet.unref();
   const stop = (): Promise<void> => {
-    for (const timer of [ownership, agents]) clearInterval(timer);
+    for (const timer of [ownership, agents, quiet]) clearInterval(timer);
     return shutDown(daemon, server, lock);
   };
   return { daemon, stopRequested: asked.promise, stop };

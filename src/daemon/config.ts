@@ -115,6 +115,7 @@ export class Config {
       briefing: now.value("agent.briefing"),
       agentEnv: now.map("agent.env.<NAME>"),
       codex: { boundary: now.value("agent.codex.boundary"), auth: now.value("agent.codex.auth") },
+      claudeCode: { pretrust: now.value("agent.claude-code.pretrust") },
       shellPane: {
         wanted: now.value("ui.shell_pane"),
         position: now.value("ui.shell_pane_position"),

@@ -9,7 +9,7 @@ import { repoUnavailable, type Daemon, type RepoRuntime } from "./runtime.ts";
 /** Opens and remembers it; null when it cannot be opened, which `daemon.broken` then explains. */
 export async function openRepo(daemon: Daemon, row: RepoRow): Promise<RepoRuntime | null> {
   try {
-    const repo = await daemon.world.openRepo(row, daemon.socket);
+    const repo = await daemon.world.openRepo(row, daemon.socket, daemon.proving);
     daemon.repos.set(row.repoId, repo);
     daemon.broken.delete(row.repoId);
     return repo;
@@ -51,6 +51,11 @@ export function retireGone(daemon: Daemon): void {
       daemon.log.error(`looking for ended agents of ${repo.repoId} failed`, error);
     }
   }
+}
+
+/** Agents whose turn somebody broke off: shown as what they are. Never throws. */
+export function lookAtQuiet(daemon: Daemon): void {
+  for (const repo of daemon.repos.values()) void repo.creation.lookAtQuiet();
 }
 
 /** The trouble of the repository whose thread has this credential's file, when that repository cannot be opened. */

@@ -6,7 +6,9 @@ import type { RepoPaths, StatePaths } from "../core/paths.ts";
 import type { Cascade } from "../cascade/cascade.ts";
 import type { StandStill } from "../lifecycle/stand-still.ts";
 import type { Creation } from "../lifecycle/creation.ts";
+import type { Proving } from "../lifecycle/proving.ts";
 import type { Clock } from "../ports/clock.ts";
+import type { Harness, HarnessName } from "../ports/harness.ts";
 import type { Ids } from "../ports/ids.ts";
 import type { JjBackend, JjRepo, RepoLocation } from "../ports/jj.ts";
 import type { EdgeRepairs } from "../repair/edge-repairs.ts";
@@ -45,6 +47,8 @@ export interface DaemonFiles {
   listDir(path: string): string[];
   /** Moves a folder within its file system; nothing happens when it is not there. */
   moveAway(from: string, to: string): void;
+  /** Identity of the file a path leads to, in its present state; null when there is none. */
+  fileStamp(path: string): string | null;
   removeTree(path: string): Promise<void>;
 }
 
@@ -60,7 +64,9 @@ export interface World {
   readonly terminals: Terminals;
   readonly crash: CrashPoints;
   /** Throws KikiError when the repository, its workspace folder or its database cannot be used. */
-  openRepo(row: RepoRow, socket: string): Promise<RepoRuntime>;
+  openRepo(row: RepoRow, socket: string, proving: Proving): Promise<RepoRuntime>;
+  /** Throws `harness-unavailable`. */
+  harness(name: HarnessName): Harness;
 }
 
 /** A repository that is registered and cannot be used now, and why. */
@@ -76,6 +82,7 @@ export interface Daemon {
   readonly startedAt: number;
   readonly userDb: Db;
   readonly audit: AuditWriter;
+  readonly proving: Proving;
   /** Time that approvals expire by, in milliseconds: it never jumps. */
   readonly steadyNow: () => number;
   readonly world: World;

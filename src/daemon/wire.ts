@@ -25,6 +25,7 @@ import { repoPaths } from "../core/paths.ts";
 import { SerialQueues } from "../core/serial-queue.ts";
 import { makeCreation, type Creation } from "../lifecycle/creation.ts";
 import type { CreationFiles } from "../lifecycle/creation-deps.ts";
+import type { Proving } from "../lifecycle/proving.ts";
 import { runSaga } from "../lifecycle/saga-runner.ts";
 import { NO_CRASH } from "../ports/crash.ts";
 import type { Harness, HarnessName } from "../ports/harness.ts";
@@ -58,6 +59,7 @@ interface Shared {
   queues: SerialQueues;
   programs: Programs;
   config: Config;
+  proving: Proving;
   log: Log;
 }
 
@@ -103,18 +105,19 @@ export function makeWorld(stateDir: string, log: () => Log): World {
   return {
     clock: realClock,
     ids: realIds,
-    files: { ...files, removeTree: folders.removeTree },
+    files: { ...files, removeTree: folders.removeTree, fileStamp: folders.fileStamp },
     jj,
     tmux,
     config,
     processes: processesFor(),
     terminals: terminalsFor(),
     crash: NO_CRASH,
-    async openRepo(row, socket) {
+    harness,
+    async openRepo(row, socket, proving) {
       // Late: only the daemon that holds the lock may point the names at itself.
       programs ??= installPrograms(join(stateDir, "bin"), process.execPath, sourceEntry());
       return openRepoRuntime(
-        { stateDir, socket, jj, tmux, queues, programs, config, log: log() },
+        { stateDir, socket, jj, tmux, queues, programs, config, proving, log: log() },
         row,
       );
     },
@@ -211,6 +214,7 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     tmux: shared.tmux,
     files: creationFiles,
     settings: () => shared.config.creation(row),
+    proving: shared.proving,
     recipes,
     repairHolds: (threadId, repairId) => neighbour.repairs!.holds(threadId, repairId),
     kkPath: shared.programs.kk,

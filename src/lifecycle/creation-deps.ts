@@ -16,6 +16,7 @@ import type { TmuxBackend } from "../ports/tmux.ts";
 import type { Db } from "../store/db.ts";
 import { stepsOf } from "../store/lifecycle-ops.ts";
 import { threadById, type ThreadRow } from "../store/threads.ts";
+import type { Proving } from "./proving.ts";
 import type { Signals } from "./signals.ts";
 
 /** `other`: a file, a symlink, anything a workspace cannot be. Symlinks are never followed. */
@@ -75,6 +76,7 @@ export interface CreationSettings {
   briefing: boolean;
   /** `[agent] env`: what agent and shell get on top of the person's own environment. */
   agentEnv: Readonly<Record<string, string>>;
+  claudeCode: { pretrust: boolean };
   shellPane: ShellPaneSettings;
   codex: CodexSettings;
 }
@@ -85,6 +87,7 @@ const NOTHING_CONFIGURED: CreationSettings = {
   workspacesRoot: null,
   briefing: true,
   agentEnv: {},
+  claudeCode: { pretrust: false },
   shellPane: { wanted: true, position: "below", sizePercent: 25, minRows: 24 },
   codex: { boundary: "soft", auth: "copy" },
 };
@@ -106,6 +109,8 @@ export interface CreationDeps {
   /** The tmux server behind a socket; null is the person's default one. */
   tmux(socket: string | null): TmuxBackend;
   harness(name: HarnessName): Harness;
+  /** What a version can do on this machine. Default: only what the release gate has proved. */
+  proving?: Pick<Proving, "of">;
   processes: Processes;
   files: CreationFiles;
   recipes: Recipes;

@@ -2,6 +2,7 @@
 import { short, type CommitId } from "../core/ids.ts";
 import { FULL_COLUMNS, PlanLayout, wrap } from "../core/render/plan.ts";
 import { printable } from "../core/render/width.ts";
+import type { StandingWords } from "./harness-standing.ts";
 import type { SetupPlan } from "./setup-plan.ts";
 
 /** Lines of the prompt that are shown; the digest covers all of it. */
@@ -27,8 +28,12 @@ export interface PlanTextFacts {
   colocated: boolean;
   harness: string;
   harnessVersion: string;
+  /** `inWorkspace`: why settings are not all outside the workspace; null when they are. */
+  standing: StandingWords & { source: "gate" | "quick"; inWorkspace: string | null };
   harnessExecutable: string;
   harnessArgs: readonly string[];
+  /** `agent.claude-code.pretrust` */
+  pretrust: boolean;
   prompt: string | null;
   environment: number;
   /** Names of the variables that `[agent] env` adds. */
@@ -70,12 +75,28 @@ export function planText(f: PlanTextFacts, columns: number = FULL_COLUMNS): stri
 
   plan.section("Agent");
   row("harness", `${f.harness} ${f.harnessVersion}`);
+  if (f.standing.source === "quick") {
+    row("", "a version kiki was not released with; what it can do was proved on this machine");
+  }
+  if (f.standing.standing !== "full") {
+    row("degraded", f.standing.words);
+    for (const reason of f.standing.reasons) row("", reason);
+  }
   row("program", f.harnessExecutable);
   row(
     "arguments",
     f.harnessArgs.length === 0 ? "none of yours" : f.harnessArgs.map(word).join(" "),
   );
-  row("settings", "kiki's own hooks, generated outside the workspace; your files are not changed");
+  const { inWorkspace } = f.standing;
+  row(
+    "settings",
+    inWorkspace ?? "kiki's own hooks, generated outside the workspace; your files are not changed",
+  );
+  if (inWorkspace !== null) row("", "what is there now is kept and given back afterwards");
+  if (f.pretrust) {
+    row("trust", "the workspace is marked as trusted in Claude Code's own state file");
+    row("", "as agent.claude-code.pretrust says");
+  }
   row("variables", `${f.environment} of your shell's, from a fixed list of names`);
   if (f.configured.length > 0) row("", `set by agent.env: ${f.configured.join(", ")}`);
   promptRows(plan, f.prompt);

@@ -8,7 +8,7 @@ import { fail } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { listCandidates, resolveThread } from "../core/resolve.ts";
 import { shellWord } from "../core/shell-line.ts";
-import { HARNESSES, type Capabilities, type HarnessName } from "../ports/harness.ts";
+import { HARNESSES, type HarnessName } from "../ports/harness.ts";
 import { allThreads, type ThreadRow } from "../store/threads.ts";
 import { chooseBase, parentHead, type BaseChoice } from "./creation-base.ts";
 import {
@@ -21,6 +21,7 @@ import {
 } from "./creation-deps.ts";
 import type { ChosenNames, ThreadNames } from "./creation-names.ts";
 import { planText, type PlanTextFacts } from "./creation-plan-text.ts";
+import { provedHarness, standingWords } from "./harness-standing.ts";
 import { planSetup } from "./setup-plan.ts";
 
 /**
@@ -61,7 +62,9 @@ export async function planCreation(
   const threads = allThreads(deps.db);
   const parent = chooseParent(threads, input);
   const { names } = chosen;
-  const { briefing, agentEnv: configuredEnv, shellPane: pane, codex } = settingsOf(deps);
+  const settings = settingsOf(deps);
+  const { briefing, agentEnv: configuredEnv, shellPane: pane, codex } = settings;
+  const pretrust = harness === "claude-code" && settings.claudeCode.pretrust;
   const shellPane =
     pane.wanted && input.rows >= pane.minRows
       ? { position: pane.position, sizePercent: pane.sizePercent }
@@ -73,8 +76,8 @@ export async function planCreation(
     deps.jjBackend.checkVersions(),
     tmux.checkVersion(),
   ]);
-  const harnessVersion = await deps.harness(harness).version(executable, env);
-  checkCapabilities(harness, harnessVersion, deps.harness(harness).capabilities(harnessVersion));
+  const proved = await provedHarness(deps, harness, executable, env);
+  const harnessVersion = proved.version;
   const op = await deps.refreshToFrontier(deps.repoId);
   const base =
     parent === null
@@ -98,8 +101,16 @@ export async function planCreation(
     colocated: deps.jj.location.colocated,
     harness,
     harnessVersion,
+    standing: {
+      ...standingWords(proved.proofs),
+      source: proved.source,
+      inWorkspace:
+        proved.proofs.find((p) => p.name === "settings-flags" && p.outcome !== "proved")?.reason ??
+        null,
+    },
     harnessExecutable: executable,
     harnessArgs: input.harnessArgs,
+    pretrust,
     prompt: input.prompt,
     environment: Object.keys(input.env).length,
     configured: Object.keys(configuredEnv),
@@ -120,6 +131,7 @@ export async function planCreation(
       env: configuredEnv,
       shellPane,
       ...(harness === "codex" ? { codex } : {}),
+      ...(pretrust ? { pretrust } : {}),
     },
     setup,
   };
@@ -195,26 +207,6 @@ function checkHarness(
   }
   deps.harness(harness).checkArguments(input.harnessArgs);
   return { harness, executable: input.harnessExecutable };
-}
-
-/** Without its own hook alone, or without any way to deliver, kiki can promise nothing: refused by name. */
-export function checkCapabilities(harness: HarnessName, version: string, can: Capabilities): void {
-  if (!can.exclusive_pre_tool_use) {
-    throw fail(
-      "failed",
-      "harness-unsupported",
-      `${harness} ${version}: kiki cannot prove that its hook is the only one`,
-      "use a version kiki supports: kk doctor lists them",
-    );
-  }
-  if (!can.parallel_batch_boundary && !can.restart_startup_delivery) {
-    throw fail(
-      "failed",
-      "harness-unsupported",
-      `${harness} ${version}: kiki has no proven way to tell its agent about a change`,
-      "use a version kiki supports: kk doctor lists them",
-    );
-  }
 }
 
 /** `--follows`, else the thread the command was given in, unless `--no-follow`. */

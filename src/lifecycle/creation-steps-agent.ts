@@ -10,6 +10,7 @@ import {
 } from "./creation-deps.ts";
 import { conversationFor, prepareLaunch } from "./launch-prepare.ts";
 import { readLaunch, verifyFiles, type LaunchFile } from "./launch.ts";
+import { releaseNow } from "./release-settings.ts";
 import type { StepDef } from "./saga-runner.ts";
 
 const SECRET_BYTES = 32;
@@ -94,7 +95,11 @@ export const harnessConfigStep: StepDef<CreateContext, ConfigIdentity, ConfigEvi
     await ctx.deps.files.writeDurable(path, JSON.stringify(launch), FILE_MODE);
     return evidenceOfLaunch(path, launch);
   },
-  compensate: (ctx) => ctx.deps.files.removeTree(harnessFolder(ctx)),
+  compensate(ctx) {
+    // First: what gives a workspace's file back lies in the folder.
+    releaseNow(ctx.deps, threadOf(ctx));
+    return ctx.deps.files.removeTree(harnessFolder(ctx));
+  },
 };
 
 function evidenceOfLaunch(path: string, launch: LaunchFile): ConfigEvidence {

@@ -46,6 +46,8 @@ import type { BaseChoice } from "./creation-base.ts";
 import { Gate } from "./gate.ts";
 import { goneAgents } from "./gone-agents.ts";
 import type { Launch } from "./launch.ts";
+import { QuietAgents } from "./quiet-agents.ts";
+import { releaseAllSettings, releaseSettings } from "./release-settings.ts";
 import { Relaunch } from "./relaunch.ts";
 import { runSaga, SagaSuspended, type Saga } from "./saga-runner.ts";
 import { Signals } from "./signals.ts";
@@ -98,6 +100,8 @@ export interface Creation {
   sessionStarted(incarnation: IncarnationId, sessionId: string): Promise<void>;
   /** Retires every agent that is gone together with the wrapper that would have said so. Returns how many. */
   retireGone(): number;
+  /** Ends, for display, turns that a person broke off without any hook saying so. Returns how many. */
+  lookAtQuiet(): Promise<number>;
   /** What is done to a thread's agent after its first incarnation. */
   readonly agents: Relaunch;
   isReady(incarnation: IncarnationId): boolean;
@@ -108,7 +112,14 @@ export interface Creation {
   stop(): Promise<void>;
 }
 
-export function makeCreation(deps: CreationDeps): Creation {
+export function makeCreation(given: CreationDeps): Creation {
+  const deps: CreationDeps = {
+    ...given,
+    onRetired(threadId, incarnation) {
+      releaseSettings(given, threadId);
+      given.onRetired?.(threadId, incarnation);
+    },
+  };
   const signals = new Signals(deps.clock);
   const gate = new Gate(deps, signals);
   const stopping = new AbortController();
@@ -118,6 +129,7 @@ export function makeCreation(deps: CreationDeps): Creation {
   const beginning = new Set<ThreadId>();
 
   const agents = new Relaunch(deps, gate, signals, stopping.signal);
+  const quiet = new QuietAgents(deps);
   const around = { signals, gate, stopping: stopping.signal };
 
   const background = (threadId: ThreadId, work: () => Promise<unknown>): void => {
@@ -222,8 +234,10 @@ export function makeCreation(deps: CreationDeps): Creation {
     retireGone() {
       const gone = goneAgents(deps);
       for (const incarnation of gone) gate.harnessExited(incarnation, null, null);
+      releaseAllSettings(deps);
       return gone.length;
     },
+    lookAtQuiet: () => quiet.look(),
     agents,
     isReady: (incarnation) => gate.isReady(incarnation),
     waitReady: (incarnation, ms) => gate.waitReady(incarnation, ms),

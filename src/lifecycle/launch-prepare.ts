@@ -2,11 +2,11 @@
 import { composeBriefing } from "../core/briefing.ts";
 import { fail } from "../core/errors.ts";
 import { repoPaths, threadPaths } from "../core/paths.ts";
+import { capabilitiesOf, type Proof } from "../core/proofs.ts";
 import type { HarnessName, LaunchRequest } from "../ports/harness.ts";
-import { keptCapabilities } from "../store/sessions.ts";
 import { threadById, type ThreadRow } from "../store/threads.ts";
 import { envFile, settingsOf, sha256Hex, type CreationDeps } from "./creation-deps.ts";
-import { checkCapabilities } from "./creation-plan.ts";
+import { checkProofs, provedHarness } from "./harness-standing.ts";
 import type { LaunchFile } from "./launch.ts";
 
 const SECRET_BYTES = 32;
@@ -27,14 +27,12 @@ export interface LaunchOrder {
 export async function prepareLaunch(
   deps: CreationDeps,
   thread: ThreadRow,
-  order: LaunchOrder,
+  asked: LaunchOrder,
 ): Promise<LaunchFile> {
   const harness = deps.harness(thread.harness);
   const env = await recordedEnv(deps, thread.threadId);
-  const harnessVersion = await harness.version(thread.harnessExecutable, env);
-  const proven = harness.capabilities(harnessVersion);
-  const capabilities = keptCapabilities(deps.db, thread.harness, harnessVersion, proven);
-  checkCapabilities(thread.harness, harnessVersion, capabilities);
+  const proved = await provedHarness(deps, thread.harness, thread.harnessExecutable, env);
+  const order = startable(deps, thread, asked, proved.capabilities.session_resume);
 
   const paths = threadPaths(deps.stateDir, deps.repoId, thread.threadId);
   for (const folder of [paths.harness, paths.passed, paths.spool]) {
@@ -42,9 +40,11 @@ export async function prepareLaunch(
   }
   await deps.files.ensureDir(repoPaths(deps.stateDir, deps.repoId).errors, FOLDER_MODE);
   const secret = deps.ids.secret(SECRET_BYTES);
-  const spec = await harness.prepare(launchRequest(deps, thread, { ...order, secret, env }));
-  for (const name of spec.withholds ?? []) capabilities[name] = false;
-  checkCapabilities(thread.harness, harnessVersion, capabilities);
+  const spec = await harness.prepare(
+    launchRequest(deps, thread, { ...order, secret, env, proved: proved.proofs }),
+  );
+  const proofs = [...proved.proofs, ...spec.proofs];
+  checkProofs(thread.harness, proved.version, proofs);
   const hashes: Record<string, string> = {};
   for (const path of spec.files) {
     const sha256 = await deps.files.sha256(path);
@@ -56,11 +56,11 @@ export async function prepareLaunch(
     argv: spec.argv,
     env: spec.env,
     cwd: spec.cwd,
-    harnessVersion,
+    harnessVersion: proved.version,
     harnessSessionId: order.sessionId,
     secretSha256: sha256Hex(secret),
     settingsFingerprint: spec.settingsFingerprint,
-    capabilities,
+    capabilities: capabilitiesOf(proofs),
     readyBy: harness.naming === "harness" && order.prompt === null ? "composer" : "session",
     marks: spec.marks ?? [],
     files: hashes,
@@ -78,6 +78,17 @@ export function conversationFor(
   return { sessionId: proved ?? own(), resume: proved !== null };
 }
 
+/** Where a version was not seen to take its conversation up again, it begins a new one, from the first prompt. */
+function startable(
+  deps: CreationDeps,
+  { harness, firstPrompt }: ThreadRow,
+  asked: LaunchOrder,
+  canResume: boolean,
+): LaunchOrder {
+  if (!asked.resume || canResume) return asked;
+  return { ...asked, ...conversationFor(deps, harness, null), prompt: asked.prompt ?? firstPrompt };
+}
+
 /** The environment approved for the agent, which a set-up recipe gets as well. Throws `environment-lost`. */
 export async function recordedEnv(
   deps: CreationDeps,
@@ -92,7 +103,7 @@ export async function recordedEnv(
 function launchRequest(
   deps: CreationDeps,
   thread: ThreadRow,
-  of: LaunchOrder & { secret: string; env: Record<string, string> },
+  of: LaunchOrder & { secret: string; env: Record<string, string>; proved: readonly Proof[] },
 ): LaunchRequest {
   const paths = threadPaths(deps.stateDir, deps.repoId, thread.threadId);
   return {
@@ -111,6 +122,8 @@ function launchRequest(
     env: of.env,
     briefing: settingsOf(deps).briefing ? briefingOf(deps, thread, of.follows) : null,
     codex: settingsOf(deps).codex,
+    proved: of.proved,
+    claudeCode: settingsOf(deps).claudeCode,
     hook: {
       executable: deps.hookPath,
       socket: deps.socketPath,

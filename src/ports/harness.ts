@@ -1,18 +1,10 @@
 /** The boundary with a coding agent (harness chapter). One adapter per harness; the orchestrator is neutral. */
+import type { Proof } from "../core/proofs.ts";
 
 export const HARNESSES = ["claude-code", "codex"] as const;
 export type HarnessName = (typeof HARNESSES)[number];
 
-export interface Capabilities {
-  soft_pause: boolean;
-  session_resume: boolean;
-  structured_tool_hooks: boolean;
-  parallel_batch_boundary: boolean;
-  exclusive_pre_tool_use: boolean;
-  restart_startup_delivery: boolean;
-  mcp_client: boolean;
-  quiescence_detection: boolean;
-}
+export type { Capabilities } from "../core/proofs.ts";
 
 /**
  * How calls are grouped into batches. `reported`: the harness runs calls of one response side by side and says when
@@ -96,6 +88,10 @@ export interface LaunchRequest {
   briefing: string | null;
   /** `[agent.codex]`; another harness has no use for it. */
   codex?: CodexSettings;
+  /** What was proved of this version; absent: all that the adapter itself relies on. */
+  proved?: readonly Proof[];
+  /** `[agent.claude-code]`; another harness has no use for it. */
+  claudeCode?: { pretrust: boolean };
   hook: {
     executable: string;
     socket: string;
@@ -121,8 +117,38 @@ export interface LaunchSpec {
   files: string[];
   /** Variables that show in a running process that it is this very start's. */
   marks?: readonly string[];
-  /** What this launch gives up although the version can do it. */
-  withholds?: readonly (keyof Capabilities)[];
+  /** What was looked at for this very launch. The incarnation can what these and the version's proofs together give. */
+  proofs: readonly Proof[];
+}
+
+/** The quick behavioural proofs of one executable. */
+export interface ProofRequest {
+  /** Absolute path of the harness executable, and the version it says it is. */
+  executable: string;
+  version: string;
+  /** Of the person's environment at most PATH is used: no key, login, proxy or configuration of theirs. */
+  env: Record<string, string>;
+  /** Empty, 0700, absolute, of this run alone; the caller removes it. */
+  folder: string;
+  /** All of it ends within this, with every process it started; what was not seen by then is `not-tried`. */
+  timeoutMs: number;
+}
+
+/** What a witness weaker than hooks says about the main agent's turn; null: nothing that counts. */
+export type TurnSeen = "working" | "ended" | null;
+
+/** Where a harness says by no hook that a turn was broken off: what else shows it (harness chapter, "Agent status"). */
+export interface TurnWitnesses {
+  /** Absolute path of a conversation's session record; null when it cannot be said. `env`: as the agent has it. */
+  recordPath(of: {
+    env: Record<string, string>;
+    workspaceRoot: string;
+    sessionId: string;
+  }): string | null;
+  /** What the end of the session record says. */
+  inRecord(path: string): TurnSeen;
+  /** What captured pane text says. */
+  inPane(paneText: string): TurnSeen;
 }
 
 export interface Harness {
@@ -138,11 +164,24 @@ export interface Harness {
    * get it: a harness that is a script finds its interpreter on their PATH, not on the daemon's.
    */
   version(executable: string, env: Record<string, string>): Promise<string>;
-  capabilities(version: string): Capabilities;
+  /** Of the adapter itself: proofs made with another one say nothing about this one. */
+  readonly adapterVersion: string;
+  /** What the release gate has proved for exactly this version; null for one that it never ran. */
+  gateProofs(version: string): readonly Proof[] | null;
+  /**
+   * Proofs of a version the gate never ran: the program itself is looked at, in folders of its own, and whatever model
+   * it asks is kiki's, on loopback. Never throws: what cannot be looked at is `not-tried`, with the reason.
+   */
+  prove(request: ProofRequest): Promise<readonly Proof[]>;
   /** Refuses by name (KikiError `harness-arg`) a launch argument that touches settings, hooks, trust or session. */
   checkArguments(extraArgs: readonly string[]): void;
   /** Writes the generated settings and the hook launcher; throws `hooks-not-exclusive` naming the file otherwise. */
   prepare(request: LaunchRequest): Promise<LaunchSpec>;
+  /**
+   * No incarnation of the thread runs any more: gives back what `prepare` changed outside `folder` (as in `LaunchRequest`).
+   * Idempotent. A line for a person when that was not possible; then nothing was changed. Absent: there is never anything.
+   */
+  release?(folder: string): string | null;
   interpretEvent(raw: unknown): HarnessEvent;
   /** What the session record at this absolute path says now; null: it cannot be read, which proves nothing. */
   record(path: string): SessionRecord | null;
@@ -155,6 +194,8 @@ export interface Harness {
   expectedResult(reason: string, call: { toolName: string; command?: string | undefined }): string;
   /** How the result of a refused call may begin, whatever the reason: with anything else the tool ran. */
   refusalPrefixes(call: { toolName: string }): readonly string[];
+  /** Absent where hooks tell of every end of a turn. */
+  readonly turns?: TurnWitnesses;
   /** Recognises a start-up dialog that waits for the person, in captured pane text. */
   startupDialog(paneText: string): string | null;
   /** Whether captured pane text shows that the harness takes input; asked only where `naming` is `harness`. */

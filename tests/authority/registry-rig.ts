@@ -52,8 +52,8 @@ export class RegistryRig {
     this.starts.length = 0;
     const world: World = {
       ...real,
-      openRepo: async (row, socket) => {
-        const repo = await real.openRepo(row, socket);
+      openRepo: async (row, socket, proving) => {
+        const repo = await real.openRepo(row, socket, proving);
         const start = (): Promise<void> => {
           this.starts.push(row.repoId);
           return repo.cascade.start();

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { ClaudeCodeHarness } from "../../src/backends/harness/claude-code/adapter.ts";
 import { CodexHarness } from "../../src/backends/harness/codex/adapter.ts";
 import type { KikiError } from "../../src/core/errors.ts";
+import { capabilitiesOf, lacking } from "../../src/core/proofs.ts";
 import type { Harness, HarnessEvent, LaunchRequest } from "../../src/ports/harness.ts";
 import { FakeFiles } from "../fakes/files.ts";
 import { FakeHarness } from "../fakes/harness.ts";
@@ -221,13 +222,13 @@ contract("harness", implementations, [
     },
   },
   {
-    name: "version: proved → everything; a neighbour that nobody ran → nothing; no version → harness-version",
+    name: "version: run by the gate → everything; a neighbour that nobody ran → no proofs; no version → harness-version",
     async run(s) {
       const version = await s.harness.version(s.program(s.dialect.says), {});
       expect(version).toBe(s.dialect.proved);
-      expect(new Set(Object.values(s.harness.capabilities(version)))).toEqual(new Set([true]));
+      expect(lacking(capabilitiesOf(s.harness.gateProofs(version)!))).toEqual([]);
       const next = await s.harness.version(s.program(s.dialect.unproved), {});
-      expect(new Set(Object.values(s.harness.capabilities(next)))).toEqual(new Set([false]));
+      expect(s.harness.gateProofs(next)).toBeNull();
       const error = await errorOf(s.harness.version(s.program("hello"), {}));
       expect(error.code).toBe("harness-version");
     },

@@ -182,6 +182,7 @@ describe("consumers", () => {
       workspacesRoot: null,
       briefing: true,
       agentEnv: {},
+      claudeCode: { pretrust: false },
       shellPane: { wanted: true, position: "below", sizePercent: 25, minRows: 24 },
       codex: { boundary: "soft", auth: "copy" },
     });

@@ -3,7 +3,7 @@ import { chmodSync, readFileSync, rmSync, statSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { hashSecret } from "../../src/authority/identify.ts";
 import * as disk from "../../src/backends/files.ts";
-import { removeTree } from "../../src/backends/folders.ts";
+import { fileStamp, removeTree } from "../../src/backends/folders.ts";
 import { ensureUserCredential } from "../../src/daemon/user-credentials.ts";
 import { liveUserCredentials } from "../../src/store/credentials.ts";
 import type { Db } from "../../src/store/db.ts";
@@ -22,7 +22,7 @@ const log = {
 const open: Db[] = [];
 let userDb: Db;
 let file: string;
-const files = { ...disk, removeTree };
+const files = { ...disk, removeTree, fileStamp };
 
 beforeEach(() => {
   const dir = tempDir("registration");

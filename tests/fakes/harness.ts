@@ -4,13 +4,14 @@
  */
 import { createHash } from "node:crypto";
 import { fail } from "../../src/core/errors.ts";
+import { CAPABILITIES, type Capabilities, type Proof } from "../../src/core/proofs.ts";
 import type { CreationFiles } from "../../src/lifecycle/creation-deps.ts";
 import type {
-  Capabilities,
   Harness,
   HarnessEvent,
   LaunchRequest,
   LaunchSpec,
+  TurnWitnesses,
 } from "../../src/ports/harness.ts";
 import { readStrictly } from "./harness-events.ts";
 
@@ -23,17 +24,6 @@ export interface SettingsSource {
   /** JSON, as somebody wrote it. */
   text: string;
 }
-
-const CAN_ALL: Capabilities = {
-  soft_pause: true,
-  session_resume: true,
-  structured_tool_hooks: true,
-  parallel_batch_boundary: true,
-  exclusive_pre_tool_use: true,
-  restart_startup_delivery: true,
-  mcp_client: true,
-  quiescence_detection: true,
-};
 
 /** Options a person may add; anything else might touch what kiki has proved. */
 const ALLOWED = new Set(["--model", "--permission-mode", "--verbose", "--add-dir", "-d", "-n"]);
@@ -49,6 +39,13 @@ export class FakeHarness implements Harness {
   /** What `prepare` fails with. */
   refuses: Error | null = null;
   can: Partial<Capabilities> = {};
+  /** What the quick proofs of a version that is not `PROVEN_VERSION` find. */
+  quick: Proof[] = [];
+  /** Absent as where hooks tell of every end of a turn. */
+  turns?: TurnWitnesses;
+  /** Versions the quick proofs were asked for. */
+  readonly provedQuickly: string[] = [];
+  readonly adapterVersion = "fake-1";
   /** First line of `--version`. */
   says = `${PROVEN_VERSION} (Claude Code)`;
   /** Every file with settings that the harness would find on this machine. */
@@ -67,11 +64,23 @@ export class FakeHarness implements Harness {
     return found;
   }
 
-  /** What is proved for exactly this version; a version nobody ran has proved nothing. */
-  capabilities(version: string): Capabilities {
-    if (version === PROVEN_VERSION) return { ...CAN_ALL, ...this.can };
-    const none = Object.keys(CAN_ALL).map((name) => [name, false]);
-    return Object.fromEntries(none) as unknown as Capabilities;
+  /** One proof for each capability; null for a version nobody ran. */
+  gateProofs(version: string): Proof[] | null {
+    return version === PROVEN_VERSION ? this.#proofs() : null;
+  }
+
+  async prove({ version }: { version: string }): Promise<Proof[]> {
+    this.provedQuickly.push(version);
+    return this.quick;
+  }
+
+  #proofs(): Proof[] {
+    return CAPABILITIES.map((capability) => ({
+      name: capability,
+      takes: [capability],
+      outcome: this.can[capability] === false ? "failed" : "proved",
+      reason: this.can[capability] === false ? `${capability} was not seen` : "seen",
+    }));
   }
 
   checkArguments(extraArgs: readonly string[]): void {
@@ -118,6 +127,7 @@ export class FakeHarness implements Harness {
       settingsFingerprint: this.#fingerprint(argv),
       files: [settings, hook],
       marks: ["KIKI_INCARNATION_SECRET"],
+      proofs: [],
     };
   }
 

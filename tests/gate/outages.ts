@@ -3,7 +3,7 @@
  * the call passes and a file says so, under one it is refused.
  */
 import { existsSync, readdirSync, rmSync } from "node:fs";
-import type { HookRecorder } from "./hook-recorder.ts";
+import type { HookRecorder } from "../../src/backends/harness/hook-recorder.ts";
 import type { Evidence } from "./proof.ts";
 
 export interface Breakable {

@@ -18,6 +18,7 @@ import { waitFor } from "../support/wait.ts";
 import { both } from "./both/suite.ts";
 import { claudeLaunch } from "./claude-launch/suite.ts";
 import { claudeProofs } from "./claude-proofs/suite.ts";
+import { claudeQuick } from "./claude-quick/suite.ts";
 import { claudeRestart } from "./claude-restart/suite.ts";
 import { claudeSmoke } from "./claude-smoke/suite.ts";
 import { cost } from "./cost/suite.ts";
@@ -40,6 +41,7 @@ import { makeReport, type Report } from "./report.ts";
 type Suite = (report: Report, proof: LoopbackProof, options: GateOptions) => Promise<void>;
 
 const SUITES: Readonly<Record<string, Suite>> = {
+  "claude-quick": claudeQuick,
   "claude-launch": claudeLaunch,
   "claude-proofs": claudeProofs,
   "claude-smoke": claudeSmoke,

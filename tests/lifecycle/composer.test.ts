@@ -108,7 +108,14 @@ test("launch that gives a capability up → the incarnation has it not", async (
   const prepare = rig.harness.prepare.bind(rig.harness);
   rig.harness.prepare = async (request) => ({
     ...(await prepare(request)),
-    withholds: ["parallel_batch_boundary"],
+    proofs: [
+      {
+        name: "boundary-setting",
+        takes: ["parallel_batch_boundary"],
+        outcome: "not-tried",
+        reason: "not wanted",
+      },
+    ],
   });
   const { threadId } = await rig.create(codex());
   await inTime(() => rig.thread(threadId).lifecycle === "Active");

@@ -380,7 +380,9 @@ function harnessOf(w: World, life: Life): Harness {
     batching: harness.batching,
     naming: harness.naming,
     version: () => ports.call(life, "harness.version", () => harness.version()),
-    capabilities: (version) => harness.capabilities(version),
+    adapterVersion: harness.adapterVersion,
+    gateProofs: (version) => harness.gateProofs(version),
+    prove: (request) => ports.call(life, "harness.prove", () => harness.prove(request)),
     checkArguments: (args) => harness.checkArguments(args),
     prepare: (request) => ports.call(life, "harness.prepare", () => harness.prepare(request)),
     interpretEvent: (raw) =>

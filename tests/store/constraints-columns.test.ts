@@ -14,7 +14,7 @@ afterAll(removeTempDirs);
 /** What the storage chapter lists. */
 const TABLES: Record<Kind, string> = {
   user: `repos daemon_meta approval_presenters user_approval_challenges user_human_approvals user_approved_operations
-    user_approved_operation_steps user_audit_log credentials`,
+    user_approved_operation_steps user_audit_log credentials harness_proof_runs harness_proofs`,
   repo: `threads thread_links thread_lifecycle_ops thread_lifecycle_steps thread_projection_issues agent_sessions
     launch_gates sync_intents sync_intent_triggers op_attribution op_history op_history_parents op_workspace_heads
     op_watch_frontier credentials approval_challenges human_approvals approved_operations approved_operation_steps

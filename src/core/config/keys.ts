@@ -81,8 +81,9 @@ export const CONFIG_KEYS = {
     truth(),
     false,
     "lifecycle",
-    "Answer Claude Code's trust dialog for new workspaces.",
-    PLANNED,
+    "Answer Claude Code's trust dialog for a thread's workspace, in Claude Code's own state file.",
+    // A repository does not answer for whoever works in it.
+    { layers: PERSONAL },
   ),
   "agent.codex.boundary": key(
     oneOf("soft", "restart"),

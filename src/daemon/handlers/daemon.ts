@@ -9,6 +9,7 @@ import { listRepos } from "../../store/repos.ts";
 import { BUILD, VERSION } from "../../version.ts";
 import { isoTime } from "../views.ts";
 import type { Daemon } from "../runtime.ts";
+import { harnessLine } from "../harness-line.ts";
 
 type DaemonMethod = "DaemonStatus" | "DaemonShutdown" | "Doctor";
 
@@ -30,15 +31,15 @@ export function daemonHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, Dae
       if (stopping) daemon.requestStop(reason);
       return { pid: process.pid, stopping };
     },
-    async Doctor() {
-      return {
-        lines: [
-          ...(await toolLines(daemon)),
-          ...repoLines(daemon),
-          ...(await settingLines(daemon)),
-          configLine(daemon),
-        ],
-      };
+    async Doctor({ harnesses = [] }) {
+      const lines = [
+        ...harnesses.map((found) => harnessLine(daemon, found)),
+        ...(await toolLines(daemon)),
+        ...repoLines(daemon),
+        ...(await settingLines(daemon)),
+        configLine(daemon),
+      ];
+      return { lines };
     },
   };
 }

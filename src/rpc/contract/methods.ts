@@ -31,6 +31,7 @@ import {
   zContext,
   zDiagnosis,
   zDoctorLine,
+  zFoundHarness,
   zRepoRef,
   zRepoSummary,
   zStep,
@@ -85,9 +86,9 @@ export const METHODS = {
     output: z.object({ pid: z.number().int(), stopping: z.boolean() }),
   }),
   Doctor: method({
-    doc: "Checks of the daemon's side: tool versions as the daemon sees them, watchers, sockets.",
+    doc: "Checks of the daemon's side: tool versions as the daemon sees them, watchers, sockets, and what was proved of the harnesses named.",
     access: free("none", { sink: "user" }),
-    input: z.object({}),
+    input: z.object({ harnesses: z.array(zFoundHarness).optional() }),
     output: z.object({ lines: z.array(zDoctorLine) }),
   }),
   // ---- registry ----

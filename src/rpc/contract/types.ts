@@ -249,3 +249,11 @@ export const zDoctorLine = z.object({
   fix: z.string().nullable(),
 });
 export type DoctorLine = z.infer<typeof zDoctorLine>;
+
+/** A harness as a client finds it on the person's PATH; `version` null when the program does not say one. */
+export const zFoundHarness = z.object({
+  name: z.enum(["claude-code", "codex"]),
+  executable: z.string(),
+  version: z.string().nullable(),
+});
+export type FoundHarness = z.infer<typeof zFoundHarness>;

@@ -270,7 +270,10 @@ describe("generated home", () => {
 
   test('boundary "restart" → no catalog, soft delivery withheld, everything else as before', async () => {
     const spec = await launch({ codex: { boundary: "restart", auth: "copy" } });
-    expect(spec.withholds).toEqual(["parallel_batch_boundary"]);
+    expect(spec.proofs.find(({ outcome }) => outcome !== "proved")).toMatchObject({
+      takes: ["parallel_batch_boundary"],
+      outcome: "not-tried",
+    });
     expect(spec.argv.join(" ")).not.toContain("model_catalog_json");
     expect(spec.argv.join(" ")).toContain('web_search="disabled"');
     expect(existsSync(join(root, "harness/codex-home/models.json"))).toBe(false);

@@ -224,6 +224,15 @@ for (const shell of SHELLS) {
       expect(launch.log()).toContain("PostToolBatch - event lost");
     });
 
+    test("stop, whatever kk-hook says or how it ends → exit 0, silent: the stop is never blocked", async () => {
+      writeFileSync(launch.path("barrier"), "");
+      for (const body of ["echo noise; exit 11", "echo noise; exit 2", "echo noise; kill -9 $$"]) {
+        launch.stand(`cat >/dev/null; ${body}`);
+        const result = await launch.run(shell, "Stop");
+        expect([result.code, result.stdout]).toEqual([0, ""]);
+      }
+    });
+
     test("command in a skill → silent without a barrier, denied with one, kk-hook not asked", async () => {
       launch.stand("echo asked > asked; exit 1");
       expect(await launch.run(shell, "PreSkillShellCommand")).toMatchObject({

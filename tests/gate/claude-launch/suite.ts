@@ -3,7 +3,15 @@
  * settings, briefing, and that kiki's hooks are the only ones and fail closed. With --record its hook payloads become
  * fixtures.
  */
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { ClaudeCodeHarness } from "../../../src/backends/harness/claude-code/adapter.ts";
 import {
@@ -16,7 +24,10 @@ import {
 import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
 import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";
-import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
+import {
+  makeHookRecorder,
+  type HookRecorder,
+} from "../../../src/backends/harness/hook-recorder.ts";
 import { CLAUDE, CLAUDE_VERSION } from "../install.ts";
 import {
   agent,
@@ -37,6 +48,7 @@ import type { GateOptions } from "../options.ts";
 import { makeProject, SENTENCES } from "./project.ts";
 
 const SESSION = "5f0b1c7e-3d8a-4b60-9f52-0a1d2e3c4b5a";
+const SESSION_2 = "5f0b1c7e-3d8a-4b60-9f52-0a1d2e3c4b5b";
 const SECRET = "launch-secret";
 /** Soon enough to be waited for; a minute without this. */
 const IDLE_MS = 2_000;
@@ -110,6 +122,7 @@ export async function claudeLaunch(
     };
     await firstLaunch(report, scene, socket);
     await secondLaunch(report, scene, socket);
+    await pretrustedLaunch(report, scene, socket);
     report.check(
       "not one hook of user, project or local settings, of skill or agent has run",
       scene.home.markers().length === 0,
@@ -132,11 +145,36 @@ export async function claudeLaunch(
   }
 }
 
+/** A repository of its own that nobody has trusted, with `[agent.claude-code] pretrust`. */
+async function pretrustedLaunch(report: Report, scene: Scene, socket: string): Promise<void> {
+  const { recorder, home, dir } = scene;
+  const workspace = join(dir, "untrusted");
+  mkdirSync(join(workspace, ".git"), { recursive: true });
+  const state = join(home.configDir, ".claude.json");
+  const before = JSON.parse(readFileSync(state, "utf8")) as Record<string, unknown>;
+  const place = { ...scene, workspace };
+  const started = recorder.hooks("SessionStart").length;
+  const { pane } = await start(place, socket, null, false, { pretrust: true, session: SESSION_2 });
+  await waitFor(() => recorder.hooks("SessionStart").length > started, STEP_MS, "SessionStart");
+  report.check(
+    "a workspace that nobody has trusted starts without a dialog under pretrust",
+    recorder.hooks("SessionStart").at(-1)?.payload["cwd"] === workspace,
+  );
+  const after = JSON.parse(readFileSync(state, "utf8")) as Record<string, unknown>;
+  const { projects: _was, ...others } = before;
+  report.check(
+    "nothing else a person has in .claude.json is lost by it",
+    Object.keys(others).every((key) => key in after),
+  );
+  await leave(report, place, pane, recorder.hooks("SessionEnd").length + 1);
+}
+
 async function start(
   scene: Scene,
   socket: string,
-  prompt: string,
+  prompt: string | null,
   resume: boolean,
+  other: { pretrust: boolean; session: string } = { pretrust: false, session: SESSION },
 ): Promise<{ pane: PaneRun; argv: string[] }> {
   const { dir, workspace, recorder, harness } = scene;
   const folder = join(dir, "harness");
@@ -148,7 +186,8 @@ async function start(
     threadName: "launch",
     incarnation: resume ? "incarnation-2" : "incarnation-1",
     incarnationSecret: SECRET,
-    sessionId: SESSION,
+    sessionId: other.session,
+    claudeCode: { pretrust: other.pretrust },
     resume,
     workspaceRoot: workspace,
     folder,

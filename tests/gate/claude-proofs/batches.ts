@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import type { ModelBlock } from "../../../fixtures/model-servers/claude.ts";
 import { waitFor } from "../../support/wait.ts";
 import { MCP_SERVER } from "../mcp-server.ts";
-import type { RecordedHook } from "../hook-recorder.ts";
+import type { RecordedHook } from "../../../src/backends/harness/hook-recorder.ts";
 import { agent, bash, read, say, STEP_MS, write } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
 import { claude } from "./row.ts";

@@ -13,7 +13,10 @@ import {
 } from "../../../fixtures/model-servers/claude.ts";
 import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
 import { makeClaudeHome, type ClaudeHome } from "../claude-home.ts";
-import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
+import {
+  makeHookRecorder,
+  type HookRecorder,
+} from "../../../src/backends/harness/hook-recorder.ts";
 import { CLAUDE } from "../install.ts";
 import type { Wrap } from "../mounts.ts";
 import type { ProofRun } from "../proof.ts";

@@ -1,5 +1,6 @@
 /** claude-proofs: every fact about Claude Code that kiki relies on, each with the run in which it must not hold. */
 import { ClaudeCodeHarness } from "../../../src/backends/harness/claude-code/adapter.ts";
+import { capabilitiesOf } from "../../../src/core/proofs.ts";
 import { CLAUDE_VERSION } from "../install.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import type { GateOptions } from "../options.ts";
@@ -19,6 +20,6 @@ export async function claudeProofs(
   report.heading("claude-proofs: what kiki relies on, on the real Claude Code");
   await proveAll(report, loopback, options, {
     proofs: [...exclusivity, ...denials, ...batches, ...failures, ...sessions],
-    claimed: new ClaudeCodeHarness().capabilities(CLAUDE_VERSION),
+    claimed: capabilitiesOf(new ClaudeCodeHarness().gateProofs(CLAUDE_VERSION) ?? []),
   });
 }

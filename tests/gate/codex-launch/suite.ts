@@ -30,7 +30,10 @@ import { GENERIC_DENY_REASON } from "../../../src/core/generic-deny.ts";
 import type { LaunchRequest, LaunchSpec } from "../../../src/ports/harness.ts";
 import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
-import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
+import {
+  makeHookRecorder,
+  type HookRecorder,
+} from "../../../src/backends/harness/hook-recorder.ts";
 import { CODEX } from "../install.ts";
 import { makeCues, STEP_MS, type Cues } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";

@@ -6,7 +6,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "../../../scripts/packages.ts";
-import type { RecordedHook } from "../hook-recorder.ts";
+import type { RecordedHook } from "../../../src/backends/harness/hook-recorder.ts";
 
 type Json = Record<string, unknown>;
 

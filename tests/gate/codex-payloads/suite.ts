@@ -16,7 +16,10 @@ import { runInPane, type PaneRun } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
 import { exec, patch, rawPatch, say, submit } from "../codex-model.ts";
 import { bundledCatalog, makeCodexHome, type CodexHome } from "../codex-home.ts";
-import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
+import {
+  makeHookRecorder,
+  type HookRecorder,
+} from "../../../src/backends/harness/hook-recorder.ts";
 import { CODEX, CODEX_VERSION } from "../install.ts";
 import { STEP_MS } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";

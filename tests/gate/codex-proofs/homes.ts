@@ -6,6 +6,7 @@ import { nativeProgram } from "../../../src/backends/harness/codex/program.ts";
 import { errorLine } from "../../../src/core/errors.ts";
 import { contentsOf } from "../codex-launch/project.ts";
 import { exec, patch, say } from "../codex-model.ts";
+import { STEP_MS } from "../model.ts";
 import { CODEX } from "../install.ts";
 import type { Proof } from "../proof.ts";
 import { codex } from "./row.ts";
@@ -72,6 +73,7 @@ const trust: Proof[] = [
           home: scene.codexHome,
           workspace: scene.project,
           env,
+          timeoutMs: STEP_MS,
         });
         let verdict = "accepted";
         try {

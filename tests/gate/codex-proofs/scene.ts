@@ -25,7 +25,10 @@ import { CodexHarness } from "../../../src/backends/harness/codex/adapter.ts";
 import type { LaunchSpec } from "../../../src/ports/harness.ts";
 import { runInPane, tmuxOn, type PaneRun } from "../../support/tmux.ts";
 import { providerSettings } from "../codex-provider.ts";
-import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
+import {
+  makeHookRecorder,
+  type HookRecorder,
+} from "../../../src/backends/harness/hook-recorder.ts";
 import { CODEX } from "../install.ts";
 import type { Wrap } from "../mounts.ts";
 import type { ProofRun } from "../proof.ts";

@@ -4,7 +4,7 @@ import type { CodexStep, ModelItem } from "../../../fixtures/model-servers/codex
 import { toolNames } from "../../../fixtures/model-servers/codex.ts";
 import { waitFor } from "../../support/wait.ts";
 import { call, exec, patch, say } from "../codex-model.ts";
-import type { RecordedHook } from "../hook-recorder.ts";
+import type { RecordedHook } from "../../../src/backends/harness/hook-recorder.ts";
 import { STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
 import { codex } from "./row.ts";

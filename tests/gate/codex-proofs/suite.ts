@@ -1,5 +1,6 @@
 /** codex-proofs: every fact about Codex that kiki relies on, each with the run in which it must not hold. */
 import { CodexHarness } from "../../../src/backends/harness/codex/adapter.ts";
+import { capabilitiesOf } from "../../../src/core/proofs.ts";
 import { CODEX_VERSION } from "../install.ts";
 import type { LoopbackProof } from "../namespace.ts";
 import type { GateOptions } from "../options.ts";
@@ -21,6 +22,6 @@ export async function codexProofs(
   report.heading("codex-proofs: what kiki relies on, on the real Codex");
   await proveAll(report, loopback, options, {
     proofs: [...exclusivity, ...homes, ...denials, ...serial, ...tools, ...failures, ...sessions],
-    claimed: new CodexHarness().capabilities(CODEX_VERSION),
+    claimed: capabilitiesOf(new CodexHarness().gateProofs(CODEX_VERSION) ?? []),
   });
 }

@@ -42,6 +42,20 @@ function approvalChecks(p: "" | "user_"): CheckCase[] {
   ];
 }
 
+function proofChecks(): CheckCase[] {
+  const quick = row("harness_proof_runs", "run_id = 1");
+  const gate = row("harness_proof_runs", "run_id = 2");
+  const proof = row("harness_proofs", "run_id = 1");
+  return [
+    quick("(source = 'quick') = (executable IS", "quick, of no program", "executable = NULL"),
+    quick("(source = 'quick') = (executable_stamp", "quick, no stamp", "executable_stamp = NULL"),
+    gate("(source = 'quick') = (executable IS", "the gate's, of one program", "executable = '/x'"),
+    gate("(source = 'quick') = (executable_stamp", "the gate's, a stamp", "executable_stamp = '1'"),
+    proof("json_valid(takes_json)", "takes that are no list", "takes_json = '{}'"),
+    proof("json_valid(takes_json)", "takes that are no JSON", "takes_json = 'x'"),
+  ];
+}
+
 function threadChecks(): CheckCase[] {
   const act = row("threads", "thread_id = 'act'");
   const op = row("thread_lifecycle_ops", "operation_id = 'op-new'");
@@ -265,6 +279,6 @@ function restChecks(): CheckCase[] {
 }
 
 export function checkCases(kind: Kind): CheckCase[] {
-  if (kind === "user") return approvalChecks("user_");
+  if (kind === "user") return [...proofChecks(), ...approvalChecks("user_")];
   return [...approvalChecks(""), ...threadChecks(), ...intentChecks(), ...restChecks()];
 }

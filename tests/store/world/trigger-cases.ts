@@ -99,6 +99,13 @@ function userTriggers(): TriggerCase[] {
   const enrol = (credential: string): string =>
     `INSERT INTO approval_presenters VALUES ('pr-9', '${credential}', 'cli', 1, NULL)`;
   return [
+    ...fixed(
+      "harness_proof_runs_fixed",
+      "harness_proof_runs",
+      "run_id = 1",
+      "harness='codex' harness_version='9' proved_at=9 proved_by='x'",
+    ),
+    ...fixed("harness_proofs_fixed", "harness_proofs", "run_id = 1", "outcome='failed' reason='x'"),
     refused("approval_presenters_credential", "enrolled with another kind", enrol("reg")),
     refused(
       "approval_presenters_credential",

@@ -94,7 +94,8 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || (Array.isArray(value) && value.length === 0);
 }
 
-function notExclusive(path: string, objection: string): Error {
+/** `path`: the file that stands against it. */
+export function notExclusive(path: string, objection: string): Error {
   return fail(
     "failed",
     "hooks-not-exclusive",

@@ -46,6 +46,19 @@ export function mirrorAsPlugin(
   return true;
 }
 
+/** The first definition in a `.claude` folder whose frontmatter has hooks, absolute; null when none has. */
+export function definitionWithHooks(from: string): string | null {
+  const budget = { left: MAX_FILES, from };
+  const files = PARTS.filter((part) => existsSync(join(from, part))).flatMap((part) =>
+    filesBelow(join(from, part), part, budget, 0),
+  );
+  const found = files
+    .filter((file) => /\.(?:md|markdown)$/i.test(file))
+    .map((file) => join(from, file))
+    .find((file) => /^[ \t"']*hooks["']?[ \t]*:/im.test(readText(file) ?? ""));
+  return found ?? null;
+}
+
 /** Relative paths of the regular files below a folder, symlinks followed, in a stable order. */
 function filesBelow(
   folder: string,

@@ -62,13 +62,18 @@ export function mergedSettings(files: ScopeFiles): Settings {
     delete permissions["defaultMode"];
   }
   const merged = [readSettings(files.user), project, readSettings(files.local)].reduce(merge);
-  for (const key of NEVER) delete merged[key];
-  if (isObject(merged["env"])) {
-    for (const name of Object.keys(merged["env"])) {
-      if (isForbiddenVariable(name)) delete merged["env"][name];
-    }
+  return withoutForeign(merged);
+}
+
+/** Less what could add a hook or take kiki's away. */
+export function withoutForeign(settings: Settings): Settings {
+  const kept: Settings = { ...settings };
+  for (const key of NEVER) delete kept[key];
+  if (isObject(kept["env"])) {
+    const env = Object.entries(kept["env"]).filter(([name]) => !isForbiddenVariable(name));
+    kept["env"] = Object.fromEntries(env);
   }
-  return merged;
+  return kept;
 }
 
 /** `over` on top of `under`; neither is changed. */

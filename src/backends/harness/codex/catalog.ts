@@ -36,6 +36,7 @@ export async function bundledModels(request: {
   program: string;
   identity: string;
   env: Record<string, string>;
+  timeoutMs: number;
 }): Promise<readonly Model[]> {
   const known = bundled.get(request.identity);
   if (known !== undefined) return known;
@@ -43,7 +44,7 @@ export async function bundledModels(request: {
     argv: [request.program, "debug", "models", "--bundled"],
     cwd: "/",
     env: baseEnv(request.env),
-    timeoutMs: TIMEOUT_MS,
+    timeoutMs: Math.min(TIMEOUT_MS, request.timeoutMs),
   });
   const models = result.code === 0 ? modelsIn(result.stdout.toString("utf8")) : null;
   if (models === null) {

@@ -39,6 +39,8 @@ export async function askCodex(request: {
   home: string;
   workspace: string;
   env: Record<string, string>;
+  /** Of the caller; Codex's own limit applies as well. */
+  timeoutMs: number;
 }): Promise<Preflight> {
   const { program, args, home, workspace, env } = request;
   const answers = await converse(
@@ -46,7 +48,7 @@ export async function askCodex(request: {
       argv: [program, "app-server", ...args],
       cwd: workspace,
       env: baseEnv(env),
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: Math.min(TIMEOUT_MS, request.timeoutMs),
     },
     async ({ say, hear }) => {
       const ask = async (id: number, method: string, params: unknown): Promise<unknown> => {

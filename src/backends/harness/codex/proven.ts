@@ -1,40 +1,47 @@
 /**
- * What has been proved about which version of Codex, with the real program and the settings kiki generates for it. A
- * version that is not listed has proved nothing, and without exclusive hooks no incarnation gets a prompt.
+ * The proofs about Codex: which there are, which capabilities each of them takes when it fails, and the versions for
+ * which all of them were made on the real program, with the settings kiki generates for it. Of a version that is not
+ * listed only what needs no model is looked at (quick-proofs.ts).
  */
-import type { Capabilities } from "../../../ports/harness.ts";
+import type { Capability, Proof } from "../../../core/proofs.ts";
 
-const NOTHING: Capabilities = {
-  soft_pause: false,
-  session_resume: false,
-  structured_tool_hooks: false,
-  parallel_batch_boundary: false,
-  exclusive_pre_tool_use: false,
-  restart_startup_delivery: false,
-  mcp_client: false,
-  quiescence_detection: false,
-};
+/** Raised whenever launch flags, generated settings or the meaning of a proof change: older proofs say nothing then. */
+export const ADAPTER_VERSION = "1";
 
-const EVERYTHING: Capabilities = {
-  // A PreToolUse hook may hold its call for as long as its time-out.
-  soft_pause: true,
-  // `codex resume <id>` keeps id and record, from the same CODEX_HOME.
-  session_resume: true,
-  structured_tool_hooks: true,
-  // Serial: the generated catalog asks for one call at a time, and kiki enforces it.
-  parallel_batch_boundary: true,
-  // hooks/list before every launch: kiki's hooks, trusted, and nothing else that would run.
-  exclusive_pre_tool_use: true,
-  // UserPromptSubmit shows the start-up prompt with the turn_id that later calls of the turn carry.
-  restart_startup_delivery: true,
-  mcp_client: true,
-  // Stop after every turn; Interrupt where the person broke it off.
-  quiescence_detection: true,
-};
+const PROOFS = {
+  /** `hooks/list` and `config/read` are answered, and kiki's hooks are the only ones that run. */
+  "exclusive-hooks": ["exclusive_pre_tool_use"],
+  /** A `PreToolUse` for every call of a tool that is left on; it may hold its call for as long as its time-out. */
+  "pre-tool-hooks": ["structured_tool_hooks", "soft_pause"],
+  /** A refused call does not run. */
+  "deny-blocks": ["structured_tool_hooks", "soft_pause"],
+  /** The model gets the text of a refusal byte for byte inside the known wrapper, at the greatest length of a payload. */
+  "deny-fidelity": ["parallel_batch_boundary"],
+  /** With the generated catalog the model is asked for one call at a time. */
+  "serial-calls": ["parallel_batch_boundary"],
+  /** A call's line is on disk before its `PreToolUse`, its output before the next request, responses are told apart. */
+  "session-record": ["parallel_batch_boundary"],
+  /** A hook that dies blocks its call. */
+  "fail-closed": ["soft_pause", "parallel_batch_boundary"],
+  /** `UserPromptSubmit` shows the start-up prompt with the turn_id that later calls of the turn carry. */
+  "startup-echo": ["restart_startup_delivery"],
+  /** `codex resume <id>` keeps id and record, from the same CODEX_HOME. */
+  resume: ["session_resume"],
+  /** `Stop` after every turn; `Interrupt` where the person broke it off. */
+  "turn-end": ["quiescence_detection"],
+  "mcp-server": ["mcp_client"],
+} as const satisfies Record<string, readonly Capability[]>;
+export type ProofName = keyof typeof PROOFS;
+export const PROOF_NAMES = Object.keys(PROOFS) as ProofName[];
 
-const PROVEN: ReadonlyMap<string, Capabilities> = new Map([["0.171.0", EVERYTHING]]);
+export function proof(name: ProofName, outcome: Proof["outcome"], reason: string): Proof {
+  return { name, takes: PROOFS[name], outcome, reason };
+}
 
-/** What is proved for exactly this version. */
-export function provenCapabilities(version: string): Capabilities {
-  return { ...(PROVEN.get(version) ?? NOTHING) };
+const PROVED: ReadonlySet<string> = new Set(["0.171.0"]);
+
+/** null for a version that was never run. */
+export function gateProofs(version: string): readonly Proof[] | null {
+  if (!PROVED.has(version)) return null;
+  return PROOF_NAMES.map((name) => proof(name, "proved", "seen on the real program"));
 }

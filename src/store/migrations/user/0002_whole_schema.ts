@@ -1,5 +1,6 @@
-/** Per-user database, version 2: presenters, and approvals and audit of what concerns no repository. */
+/** Per-user database, version 2: presenters, approvals and audit of what concerns no repository, proofs of harnesses. */
 import { approvalTables } from "../shared/0002_approvals.ts";
+import { HARNESS_PROOFS } from "./0002/harness-proofs.ts";
 
 const PRESENTERS = `
 CREATE TABLE approval_presenters (
@@ -30,7 +31,7 @@ WHEN new.repo_id <> old.repo_id OR new.registered_at <> old.registered_at
 BEGIN SELECT RAISE(ABORT, 'a repository''s identity never changes'); END;
 `;
 
-export const SQL = `${PRESENTERS}${approvalTables({
+export const SQL = `${PRESENTERS}${HARNESS_PROOFS}${approvalTables({
   prefix: "user_",
   challengeExtra: `
   FOREIGN KEY (presenter_id) REFERENCES approval_presenters(presenter_id),`,
