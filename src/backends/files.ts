@@ -340,3 +340,19 @@ export function changedAt(path: string): number | null {
   const stat = fileAt(path);
   return stat === null ? null : Math.floor(stat.ctimeMs);
 }
+
+/** A clock that stamps files may stand still for a few of its ticks, of at most 10 ms each. */
+const RECENT_MS = 50;
+
+/**
+ * What changes when a file (or symlink) is written into, and when another one takes its name. Not when it gets or loses a
+ * second name, as its ctime would. `recent`: the next write may leave the same. null: there is neither.
+ */
+export function stamp(path: string): { text: string; recent: boolean } | null {
+  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  if (stat === undefined || !(stat.isFile() || stat.isSymbolicLink())) return null;
+  return {
+    text: `${stat.ino}:${stat.mtimeNs}:${stat.size}`,
+    recent: Date.now() - Number(stat.mtimeMs) < RECENT_MS,
+  };
+}

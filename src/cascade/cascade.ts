@@ -12,6 +12,7 @@ import { Deliver, forgetHeld, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
+import { refreshToOneHead } from "./one-head.ts";
 import { Restarts } from "./restart.ts";
 import { isSerial } from "./serial.ts";
 import { settle, type SettleMode } from "./settle.ts";
@@ -34,6 +35,8 @@ export interface Cascade {
   start(): Promise<void>;
   stop(): Promise<void>;
   refreshToFrontier(): Promise<OpId[]>;
+  /** The same for whoever needs one exact view; several heads are merged. Throws `several-op-heads`. */
+  refreshToOneHead(): Promise<OpId>;
   /** A new edge: what its parent did between the pinned operation and the edge's row gets its intent now. */
   classifyEdge(child: ThreadId): Promise<void>;
   preToolUse(caller: HookCaller, raw: unknown): Promise<HookDecision>;
@@ -197,6 +200,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       await Promise.all(running);
     },
     refreshToFrontier: () => watcher.refresh(),
+    refreshToOneHead: () => refreshToOneHead(deps, () => watcher.refresh()),
     async classifyEdge(child) {
       await watcher.refresh();
       await watcher.classifyNow((edge) => edge.child === child);

@@ -28,6 +28,11 @@ export interface CascadeFiles {
   sha256(path: string): string | null;
   /** When a file, not what a link leads to, was last changed in any way: milliseconds of the wall clock; null: not there. */
   changedAt(path: string): number | null;
+  /**
+   * What changes when a file, or symlink, is written into, and when another one takes its name; `recent`: it was last
+   * written so short a time ago that the next write may leave the same. null: there is neither.
+   */
+  stamp(path: string): { text: string; recent: boolean } | null;
   /** A second name for a file, parents made. Not across file systems; a name that is taken already is replaced. */
   hardLink(from: string, to: string): "linked" | "absent" | "other-device";
   /** A folder of kiki's own with all it holds. One that is not there is success. */

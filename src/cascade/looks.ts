@@ -3,6 +3,7 @@ import type { OpId } from "../core/ids.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
 import { attribute } from "../store/ops.ts";
 import { changeIntents } from "./moves.ts";
+import { meetHeadsOf } from "./one-head.ts";
 import type { Scene } from "./scene.ts";
 import { Stop } from "./stop.ts";
 
@@ -10,9 +11,9 @@ import { Stop } from "./stop.ts";
 const PASSING_TROUBLE_MS = 3_000;
 const PASSING_TROUBLE_POLL_MS = 50;
 
-/** One pinned operation; a repository with several heads is left to jj. */
+/** One pinned operation; several heads are merged first where they stay. */
 export async function pinHead(scene: Scene): Promise<OpId> {
-  const heads = await scene.jj.heads();
+  const heads = await meetHeadsOf(scene.deps, scene.jj);
   if (heads.length !== 1)
     throw new Stop({ outcome: "not-now", reason: "jj has several operation heads" });
   return heads[0]!;

@@ -15,14 +15,15 @@ import type { CascadeDeps } from "./deps.ts";
 import { ownedStack, stagedHead } from "./chain.ts";
 import { settledView, transitionFacts } from "./interpret.ts";
 import { afterFailure, isOfCommand, recoveryAfterFailure } from "./failed-command.ts";
-import { refuseOpen, touchedPaths } from "./links.ts";
 import { standingStill } from "./still.ts";
 import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
 import { jjEffect } from "./moves.ts";
+import { meetHeadsOf } from "./one-head.ts";
 import { recordOthers, recordResult } from "./record.ts";
 import { related } from "./related.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
 import { needsRecovery, recordChoice, recover } from "./recover.ts";
+import { refuseLate, updateStale } from "./update.ts";
 import { Moved, Stop, Unproven, type ReconcileOutcome } from "./stop.ts";
 import type { Views } from "./views.ts";
 
@@ -61,6 +62,8 @@ async function reconcileStill(
   const body = async (jj: JjRepo): Promise<ReconcileOutcome> => {
     let recoveries = 0;
     for (let attempt = 1; ; attempt += 1) {
+      // Before files change it is known what the merge of several heads means, and whether it fits together.
+      await meetHeadsOf(deps, jj);
       await refresh();
       // Read here, not before: another settlement, or the attempt before, may have written them.
       const scene = sceneOf(deps, views, jj, intentId, open);
@@ -219,6 +222,8 @@ export async function recordRefusal(scene: Scene, why: string): Promise<void> {
 }
 
 async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
+  // A daemon died between an update of the files and the look at what it replaced.
+  await refuseLate(scene);
   const op = await pinHead(scene);
   const view = await scene.views.heads(op);
   // After a restart: the first attempt may have got this far.
@@ -304,29 +309,6 @@ async function settleWorkspace(
 }
 
 /**
- * Drift between the probe and the command that changes files: where files differ, somebody still writes, and that is
- * recovery, not a guess; where they are clean, jj has moved, and everything is decided anew.
- */
-async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
-  const token = newToken(scene, probe.fingerprint);
-  const again = await probeNow(scene, await pinHead(scene));
-  if (again.fingerprint !== probe.fingerprint) {
-    if (again.state === "StaleDirty" || again.state === "Unknown")
-      await needsRecovery(scene, again, "files changed right before the update");
-    throw new Moved("the workspace moved right before the update");
-  }
-  await refuseOpen(scene, async () => {
-    const at = (await scene.views.heads(scene.probedOp)).get(scene.child.workspaceName);
-    const from = (await scene.views.heads(again.checkoutOp)).get(scene.child.workspaceName);
-    if (at === undefined || from === undefined) return [];
-    return touchedPaths(scene.jj, scene.probedOp, from.commitId, at.commitId);
-  });
-  await jjEffect(scene.deps, "update-stale", () =>
-    scene.jj.updateStale(scene.child.workspacePath, token),
-  );
-}
-
-/**
  * jj puts edits that landed between the last look and its own into a divergent sibling and leaves the visible tree
  * clean (jj 0.46, facts §4). An agent must not go on in a tree that hides them.
  */
@@ -384,7 +366,7 @@ async function afterAdvance(scene: Scene, adoptedEdits: boolean): Promise<Reconc
 
 /** Integrate is no compare-and-swap: afterwards the only head must be the staged operation. */
 async function verifyIntegrated(scene: Scene, staged: OpId, probe: WorkspaceProbe): Promise<void> {
-  const heads = await scene.jj.heads();
+  const heads = await meetHeadsOf(scene.deps, scene.jj);
   if (heads.length === 1 && heads[0] === staged) return;
   const wanted = (await scene.views.heads(staged)).get(scene.child.workspaceName)?.commitId;
   const now =

@@ -8,7 +8,7 @@ import type { CommitId } from "../core/ids.ts";
 import { decideRecovery, type RecoveryChoice, type RecoveryStep } from "../core/recovery.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
 import { bundleFolder, saveBundle } from "./bundle.ts";
-import { refuseOpen, takeLinks, touchedPaths, verifyLinks } from "./links.ts";
+import { lateReason, refuseOpen, takeLinks, verifyKept, verifyLinks } from "./links.ts";
 import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
 import { changeIntents, fileEffect, jjEffect } from "./moves.ts";
 import { lookAtRecovery, type RecoveryView } from "./recover-look.ts";
@@ -56,9 +56,8 @@ export async function recover(
   chosen: CommitId | null = null,
 ): Promise<{ choice: RecoveryChoice } | { refused: string }> {
   for (let step = 0; step < MAX_STEPS; step += 1) {
-    const late = verifyPending(scene);
-    if (late.length > 0)
-      return { refused: `${late.join(", ")} was written into while jj replaced it` };
+    const late = [...verifyPending(scene), ...(await verifyKept(scene))];
+    if (late.length > 0) return { refused: lateReason(late) };
     const seen = await lookAtRecovery(scene, chosen);
     if (seen === null) return { refused: "jj records no such workspace any more" };
     const next = decideRecovery(seen.facts);
@@ -124,7 +123,7 @@ export async function bundleNow(
 ): ReturnType<typeof saveBundle> {
   const { deps, jj, child, intent } = scene;
   deps.crash.at("intent.bundle.before");
-  const { recovery: _recovery, ...evidence } = scene.plan;
+  const { recovery: _recovery, kept: _kept, ...evidence } = scene.plan;
   const bundle = await saveBundle(deps, {
     folder: bundleFolder(deps, intent.intentId),
     jj,
@@ -153,9 +152,9 @@ export async function resetHead(
 export async function update(scene: Scene, seen: RecoveryView): Promise<void> {
   const { jj, deps, child } = scene;
   const from = seen.base?.commitId ?? seen.facts.at;
-  const touched = await touchedPaths(jj, seen.op, from, seen.facts.at);
+  const touched = await jj.touchedPaths(from, seen.facts.at);
   const edited = seen.probe.changed.map((line) => line.slice(2));
-  await refuseOpen(scene, () => Promise.resolve([...touched, ...edited]));
+  refuseOpen(scene, [...touched, ...edited]);
   const token = withLinks(scene, [...new Set([...touched, ...edited])], seen.probe);
   if (await drifted(scene, seen)) return;
   await jjEffect(deps, "update-stale", () => jj.updateStale(child.workspacePath, token));
@@ -163,8 +162,8 @@ export async function update(scene: Scene, seen: RecoveryView): Promise<void> {
 
 async function adopt(scene: Scene, seen: RecoveryView, commit: CommitId): Promise<void> {
   const { jj, deps, child } = scene;
-  const touched = await touchedPaths(jj, seen.op, seen.facts.at, commit);
-  await refuseOpen(scene, () => Promise.resolve(touched));
+  const touched = await jj.touchedPaths(seen.facts.at, commit);
+  refuseOpen(scene, touched);
   const token = withLinks(scene, touched, seen.probe);
   if (await drifted(scene, seen)) return;
   try {

@@ -18,8 +18,18 @@ export interface ReconcilePlan {
   tokens: string[];
   chain: CommitId[];
   stagedOp: OpId | null;
+  /** Second names of what an update of clean files may replace, until it is known that nobody wrote into them. */
+  kept?: KeptFiles;
   /** Since edits were found on files that jj had left behind. */
   recovery?: RecoveryProgress;
+}
+
+export interface KeptFiles {
+  folder: string;
+  /** The commit whose files they are, byte for byte. */
+  from: CommitId;
+  /** `sha256` where the stamp alone would not show the next write. */
+  entries: { path: string; stamp: string; sha256: string | null }[];
 }
 
 export interface Scene {

@@ -15,6 +15,7 @@ import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { resolveRecorded } from "./flights.ts";
 import type { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
+import { meetHeads } from "./one-head.ts";
 import { isUnderWay, reconcile } from "./reconcile.ts";
 import { isSerial } from "./serial.ts";
 import { boundaryLost } from "./siblings.ts";
@@ -92,6 +93,8 @@ function failed(s: SettleInput, error: unknown): void {
 /** True once the decision is durable. False: everything was released (or, for a rebind, denied) unchanged. */
 async function bindOrRelease(s: SettleInput): Promise<boolean> {
   if (!(await quiet(s))) return giveUp(s, "a call was in flight");
+  // What moved on only one of several heads is found out before anybody is bound to anything.
+  if ((await meetHeads(s.deps)).length !== 1) return giveUp(s, "jj has several operation heads");
   const unhooked = s.mode === "bind" ? ((await s.unhooked?.()) ?? null) : null;
   if (unhooked !== null) return unproved(s, unhooked);
   // Complete the picture before committing to it: the newest transition, coalesced, is what gets bound.

@@ -19,6 +19,7 @@ import { isOfCommand } from "./failed-command.ts";
 import { transitionFacts } from "./interpret.ts";
 import { pinHead, probeNow } from "./looks.ts";
 import { changeIntents } from "./moves.ts";
+import { meetHeadsOf } from "./one-head.ts";
 import { lookAtRecovery } from "./recover-look.ts";
 import { bundleNow, recordChoice, recover, resetHead, update } from "./recover.ts";
 import { recordRefusal, sceneOf } from "./reconcile.ts";
@@ -75,6 +76,7 @@ export function makeTroubles(
     async settle(intentId, order, operationId) {
       const settled = await standingStill(deps, intentId, { paused: false }, (open) => {
         const body = async (jj: JjRepo): Promise<Settled> => {
+          await meetHeadsOf(deps, jj);
           await refresh();
           const scene = sceneOf(deps, views, jj, intentId, open);
           if (scene === null) throw fail("needsRepair", "repair-stale", "the follows edge is gone");

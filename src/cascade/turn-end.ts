@@ -11,6 +11,7 @@ import { cascadeThread, incarnation, type CascadeThread } from "../store/edges.t
 import { unresolvedIntents } from "../store/intents.ts";
 import { attribute } from "../store/ops.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
+import { meetHeads } from "./one-head.ts";
 
 export interface TurnEndInput {
   deps: CascadeDeps;
@@ -29,6 +30,8 @@ export interface TurnEndInput {
 export async function turnEnded(input: TurnEndInput, caller: HookCaller): Promise<void> {
   try {
     if (!mayRecord(input, caller)) return;
+    // Not inside: others of kiki's need not wait for the heads to settle.
+    await meetHeads(input.deps);
     const made = await input.deps.exclusive((jj) => snapshot(input, caller, jj));
     if (made) await input.refresh();
   } catch (error) {

@@ -37,6 +37,7 @@ import {
   type Interpretation,
 } from "./interpret.ts";
 import { changeIntents } from "./moves.ts";
+import { meetHeads } from "./one-head.ts";
 import type { Related } from "./related.ts";
 import type { Heads, Views } from "./views.ts";
 import { Wake, type Watching } from "./wake.ts";
@@ -52,10 +53,6 @@ const REFRESH_PATIENCE_MS = 2_000;
 const HEADS_PER_READ = 256;
 /** Operations jj is asked about at the same time. More would only take the agents' share of a small machine. */
 const READ_AHEAD = 3;
-/** How long an edge waits for jj's views to meet before it is compared with one of them. */
-const ONE_HEAD_PATIENCE_MS = 5_000;
-const ONE_HEAD_POLL_MS = 100;
-
 /** Interpretations of one operation whose edges keep moving before that is an error. */
 const MAX_EDGE_MOVES = 5;
 
@@ -139,7 +136,7 @@ export class Watcher {
 
   /** Compares edges with the newest single view as it stands, whatever was interpreted when. Idempotent. */
   async classifyNow(which: (edge: Edge) => boolean): Promise<void> {
-    await this.#oneHead();
+    await meetHeads(this.#deps);
     return this.#deps.queues.run(`ops:${this.#deps.repoId}`, async () => {
       const [op, ...others] = await this.#deps.jj.heads();
       if (op === undefined || others.length > 0) {
@@ -188,15 +185,6 @@ export class Watcher {
         for (const token of tokens) closeAttribution(db, token);
       },
     );
-  }
-
-  /** Two heads are normal for moments, until the next jj command merges them. Bounded. */
-  async #oneHead(): Promise<void> {
-    const { clock, jj } = this.#deps;
-    const deadline = clock.monotonic() + ONE_HEAD_PATIENCE_MS;
-    while ((await jj.heads()).length > 1 && clock.monotonic() < deadline) {
-      await clock.sleep(ONE_HEAD_POLL_MS);
-    }
   }
 
   /** A repository's past, before its first thread, has no edges to classify: recorded as interpreted. */

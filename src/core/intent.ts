@@ -124,6 +124,8 @@ export type IntentRecord = (typeof INTENT_RECORDS)[number];
 export const INTENT_EFFECTS = [
   "marker-written",
   "marker-removed",
+  /** Several operation heads into one. */
+  "merge-heads",
   "snapshot",
   "update-stale",
   "stage",

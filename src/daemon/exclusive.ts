@@ -48,6 +48,7 @@ const MUTATIONS = [
   "createBookmark",
   "setBookmark",
   "deleteBookmark",
+  "mergeHeads",
   "snapshot",
   "updateStale",
   "stageRebase",

@@ -47,7 +47,6 @@ import { BUILD } from "../version.ts";
 import { agentsOf } from "./agents.ts";
 import { Config } from "./config.ts";
 import { makeExclusive, Patience } from "./exclusive.ts";
-import { oneHead } from "./one-head.ts";
 import type { RepoRuntime, World } from "./runtime.ts";
 
 /** What all repositories share. */
@@ -72,6 +71,7 @@ const cascadeFiles: CascadeFiles = {
   copyInto: files.copyInto,
   sha256: files.sha256,
   changedAt: files.changedAt,
+  stamp: files.stamp,
   hardLink: files.hardLink,
   removeTree: files.removeTree,
 };
@@ -221,7 +221,7 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     hookPath: shared.programs.hook,
     socketPath: shared.socket,
     // A creation must stand on one exact view.
-    refreshToFrontier: () => oneHead(() => cascade.refreshToFrontier(), realClock),
+    refreshToFrontier: () => cascade.refreshToOneHead(),
     classifyEdge: (child) => cascade.classifyEdge(child),
     deliveries: {
       ready: (threadId, incarnation) => cascade.agentReady(threadId, incarnation),

@@ -55,13 +55,17 @@ export async function awaitSurvivors(deps: CreationDeps, token: string): Promise
   }
 }
 
-/** Operations that carry `token`, oldest first. */
+/**
+ * Operations that carry `token`, of each head's history oldest first. Of all heads: a command that merged heads before it
+ * did its own work has left its token in that merge as well, on which an agent's command may already stand.
+ */
 export async function operationsWithToken(jj: JjRepo, token: string): Promise<OpId[]> {
+  const found = new Set<OpId>();
   for (const head of await jj.heads()) {
-    const found = (await jj.operations(head, SEARCH_OPS)).filter((op) => op.args.includes(token));
-    if (found.length > 0) return found.map((op) => op.id).reverse();
+    const own = (await jj.operations(head, SEARCH_OPS)).filter((op) => op.args.includes(token));
+    for (const op of own.reverse()) found.add(op.id);
   }
-  return [];
+  return [...found];
 }
 
 export interface FoundWorkspace {

@@ -304,11 +304,11 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
     // Read again: a parent that was rewritten since has moved this `@` as well, and its old commit is hidden.
     const { commit } = headOf(await ownWorkspace(ctx, id.workspace));
     await jj.createBookmark(id.bookmark, commit, id.token);
-    const made = (await operationsWithToken(jj, id.token)).at(-1);
-    if (made !== undefined) {
-      const view = (await jj.workspaces(made)).find((w) => w.workspace === id.workspace);
-      const target = await bookmarkTarget(ctx, made, id.bookmark);
-      if (view !== undefined && view.commitId === target) return headOf({ op: made, view });
+    // Newest first; an older one is jj's merge of heads that the command met.
+    for (const op of (await operationsWithToken(jj, id.token)).reverse()) {
+      const view = (await jj.workspaces(op)).find((w) => w.workspace === id.workspace);
+      const target = await bookmarkTarget(ctx, op, id.bookmark);
+      if (view !== undefined && view.commitId === target) return headOf({ op, view });
     }
     throw fail(
       "failed",

@@ -176,6 +176,11 @@ export interface JjRepo {
    */
   sameChange(op: OpId, from: CommitId, to: CommitId): Promise<boolean>;
   /**
+   * Paths whose entries in two commits differ, of a conflicted commit in any of its terms, sorted: all that jj may
+   * replace on the way from the files of one to those of the other, whatever a rename is called. No jj process.
+   */
+  touchedPaths(from: CommitId, to: CommitId): Promise<string[]>;
+  /**
    * Of `paths`, those that in `commit` are not what lies under the same name below `folder`: content, kind, executable
    * bit. Absent is equal to absent, or to a folder; a conflict differs from everything.
    */
@@ -230,6 +235,12 @@ export interface JjRepo {
   /** Puts a bookmark that exists, conflicted or not, on exactly `commit`. */
   setBookmark(name: string, commit: CommitId, token: string): Promise<void>;
   deleteBookmark(name: string, token: string): Promise<void>;
+  /**
+   * Merges the operation heads there are into one operation with all of them as parents, as every jj command does that
+   * loads the repository: its arguments carry the token. Of one head nothing is made. No working copy is looked at, no
+   * file changes, and nobody's lock on a workspace is waited for. Two at the same time make one operation.
+   */
+  mergeHeads(token: string): Promise<void>;
   /** `jj util snapshot` in a managed workspace. */
   snapshot(workspaceRoot: string, token: string): Promise<void>;
   /** `jj workspace update-stale`. Exits 0 in every case: the caller re-probes and verifies. */

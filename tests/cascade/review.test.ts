@@ -320,8 +320,12 @@ test("jj fails before anything is bound → the batch goes through, no barrier s
   expect((await f.agent.batch())[0]!.text).toBe(intent(f).payload);
 });
 
-test("bound, and jj keeps several operation heads → blocked, and a person hears of it", async () => {
-  const f = await family();
+test("bound, and several operation heads cannot be merged → blocked, and a person hears of it", async () => {
+  const f = await family(
+    withJj(() => ({
+      mergeHeads: () => Promise.reject(failure("failed", "jj-locked", "somebody holds the lock")),
+    })),
+  );
   await f.amend("two\n");
   let armed = true;
   await f.rig.reboot({

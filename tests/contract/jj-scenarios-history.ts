@@ -67,6 +67,30 @@ export const HISTORY: readonly Scenario[] = [
     },
   },
   {
+    name: "heads: merged by kiki → one operation with all of them as parents and its token, no file looked at; of one head none",
+    async run(world, see) {
+      const start = await see.head();
+      await see.view("start");
+      await world.at(start, "default").describe("reworded");
+      await world.at(start, "default").newChange({ message: "next" });
+      const heads = await world.repo.heads();
+      world.in("default").write("p.txt", "nobody has recorded this\n");
+      const before = world.files("default");
+      const release = await world.holdWorkspace("default");
+      // Two at the same time.
+      await Promise.all(["token-one", "token-two"].map((token) => world.repo.mergeHeads(token)));
+      await release();
+      const [merge] = await world.repo.operations(await see.head(), 1);
+      expect([...merge!.parents].sort()).toEqual(heads);
+      expect(merge!.args).toMatch(/token-(one|two)/);
+      expect(merge!.isSnapshot).toBe(false);
+      expect(world.files("default")).toEqual(before);
+      await world.repo.mergeHeads("token-three");
+      expect(await see.head()).toBe(merge!.id);
+      await see.view("merged");
+    },
+  },
+  {
     name: "heads: three at once → one operation with three parents",
     async run(world, see) {
       const start = await see.head();

@@ -103,6 +103,47 @@ export const RECOVERY: readonly Scenario[] = [
     },
   },
   {
+    name: "touchedPaths: modified, added, deleted, renamed, mode, kind, file into folder, deep, conflict → every path that is not the same",
+    async run(world, see) {
+      await addThread(world, CHILD, await see.at("default"));
+      const child = world.in(CHILD);
+      const names = "same content mode kind folder gone old deep/er/one deep/er/two other/one";
+      for (const path of names.split(" ")) child.write(path, `${path}\n1\n2\n3\n`);
+      await world.repo.snapshot(world.folder(CHILD), "token-record");
+      const before = await see.at(CHILD);
+      await child.newChange({ message: "after" });
+      child.write("content", "2\n");
+      child.write("mode", "mode\n1\n2\n3\n", 0o755);
+      for (const path of ["kind", "folder", "gone", "old"]) child.remove(path);
+      child.symlink("1\n", "kind");
+      child.write("folder/in", "1\n");
+      child.write("new", "old\n1\n2\n3\n");
+      child.write("deep/er/one", "2\n");
+      await world.repo.snapshot(world.folder(CHILD), "token-after");
+      const after = await see.at(CHILD);
+      const wanted = "content deep/er/one folder folder/in gone kind mode new old".split(" ");
+      expect(see.note("forth", await world.repo.touchedPaths(before, after))).toEqual(wanted);
+      expect(see.note("back", await world.repo.touchedPaths(after, before))).toEqual(wanted);
+      expect(await world.fresh().touchedPaths(before, after)).toEqual(wanted);
+      expect(await world.repo.touchedPaths(after, after)).toEqual([]);
+      const root = await world.repo.touchedPaths("0".repeat(40), after);
+      expect(see.note("from nothing", root)).toContain("deep/er/two");
+      // The other side of a conflict.
+      await child.edit(before);
+      child.write("content", "3\n");
+      child.write("base.txt", "of the child\n");
+      await world.repo.snapshot(world.folder(CHILD), "token-conflict");
+      const view = await world.repo.workspaces(await see.head());
+      const [now] = view.filter((w) => w.workspace === CHILD);
+      const children = await world.repo.commits(await see.head(), `${now!.commitId}+`);
+      expect(children.map((c) => c.conflict)).toEqual([true]);
+      const touched = await world.repo.touchedPaths(after, children[0]!.commitId);
+      expect(see.note("into a conflict", touched)).toEqual(
+        expect.arrayContaining(["base.txt", "content"]),
+      );
+    },
+  },
+  {
     name: "differing: content, kind, executable bit, absent, folder, conflict",
     async run(world, see) {
       await addThread(world, CHILD, await see.at("default"));

@@ -10,6 +10,7 @@ export const COMMANDS = {
   edit: (args: unknown[]) => args[2],
   abandon: (args: unknown[]) => args[1],
   setBookmark: (args: unknown[]) => args[2],
+  mergeHeads: (args: unknown[]) => args[0],
 } as const satisfies Partial<Record<keyof JjRepo, (args: unknown[]) => unknown>>;
 export type Command = keyof typeof COMMANDS;
 

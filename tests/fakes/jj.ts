@@ -260,6 +260,14 @@ export class FakeJj implements JjRepo {
     return this.#readAt("sameChange", op, (at) => recovery.sameChange(this.engine, at, from, to));
   }
 
+  touchedPaths(from: CommitId, to: CommitId): Promise<string[]> {
+    mutations.checkFullIds([from, to]);
+    const { store } = this.engine;
+    return this.#read("touchedPaths", () =>
+      recovery.touchedPaths(store.commit(from).tree, store.commit(to).tree),
+    );
+  }
+
   differing(commit: CommitId, folder: string, paths: readonly string[]): Promise<string[]> {
     mutations.checkFullIds([commit]);
     return this.#read("differing", () =>
@@ -387,6 +395,13 @@ export class FakeJj implements JjRepo {
       const caller = mutations.fromNeutral(token, `bookmark delete ${name}`);
       mutations.deleteBookmark(this.engine, name, caller);
       this.during("delete-bookmark");
+    });
+  }
+
+  async mergeHeads(token: string): Promise<void> {
+    await this.#mutate("mergeHeads", token, null, () => {
+      this.engine.reconcile(mutations.fromNeutral(token, "op log"));
+      this.during("merge-heads");
     });
   }
 

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { fail, KikiError } from "../../src/core/errors.ts";
+import { ROOT_COMMIT } from "../../src/core/revset.ts";
 import { threadCredential, threadOfCredential } from "../../src/store/credentials.ts";
 import { edges } from "../../src/store/edges.ts";
 import { eventsSince } from "../../src/store/events.ts";
@@ -61,6 +62,34 @@ describe("creation: done", () => {
     expect(kinds[0]).toBe('lifecycle {"to":"Creating"}');
     expect(kinds.at(-1)).toBe('lifecycle {"to":"Active"}');
   });
+
+  test.each(["first-operation", "bookmark"])(
+    "creation: heads are merged by kiki's own command, and agents' commands stand on that merge at %s → Active",
+    async (moment) => {
+      const { jj } = rig;
+      let forked = 0;
+      let at = jj.head;
+      jj.during = (now) => {
+        if (now !== moment || forked > 0) return;
+        const merge = [...jj.engine.store.operations.values()].findLast(
+          (o) => o.parents.length > 1,
+        )!;
+        for (; forked < 8; forked += 1)
+          jj.personAt(merge.id, "default").bookmark(`agent-${forked}`, ROOT_COMMIT);
+      };
+      // Right before the command, after all that was read for it.
+      jj.faults.delay = (method) => {
+        const own = moment === "bookmark" ? "createBookmark" : "addWorkspace";
+        if (method === own)
+          for (const text of ["one", "other"])
+            jj.personAt(at, "default").bookmark(text, ROOT_COMMIT);
+        else at = jj.head;
+        return undefined;
+      };
+      const thread = await rig.made(inputFor("parser"));
+      expect([thread.lifecycle, forked]).toEqual(["Active", 8]);
+    },
+  );
 
   test("creation: done → credential, environment and launch file are 0600, secrets nowhere in the database", async () => {
     const { threadId } = await rig.made(

@@ -269,6 +269,31 @@ export const REGRESSIONS: Chapter = {
       },
     },
     {
+      what: "several operation heads that nobody merges: merged where one view is needed, read as anybody's, and only there",
+      by: {
+        "cascade/one-head.test.ts": [
+          "unchanged for the grace → merged once",
+          "a boundary with work → merged, told at this very boundary",
+          "both heads moved the parent → merged, does not fit together",
+          "daemon dies at %s → the next one tells the agent, nothing twice",
+        ],
+        "e2e/heads.test.ts": ["five at once while agents run jj at once"],
+      },
+    },
+    {
+      what: "somebody else writes into a file in the instant in which jj replaces it: the bytes are kept, and it is loud",
+      by: {
+        "cascade/kept.test.ts": [
+          "somebody writes into a file in the instant jj replaces it → bytes kept",
+          "written into, and the daemon dies before it can look",
+          "nobody writes → told, no second name",
+        ],
+        [RECOVER]: [
+          "somebody writes into a file in the instant jj replaces it → the bytes are kept",
+        ],
+      },
+    },
+    {
       what: "processes of the agent stand still while its files change",
       by: {
         "cascade/still.test.ts": [

@@ -7,7 +7,6 @@ import { SerialQueues } from "../../src/core/serial-queue.ts";
 import { agentsOf } from "../../src/daemon/agents.ts";
 import { makeExclusive } from "../../src/daemon/exclusive.ts";
 import { hookHandlers } from "../../src/daemon/handlers/hook.ts";
-import { oneHead } from "../../src/daemon/one-head.ts";
 import type { RepoRuntime } from "../../src/daemon/runtime.ts";
 import { settingsOf, sha256Hex, type CreationFiles } from "../../src/lifecycle/creation-deps.ts";
 import { makeCreation, type Creation } from "../../src/lifecycle/creation.ts";
@@ -123,7 +122,7 @@ export function bootDaemon(w: World): Life {
     kkPath: "/opt/kiki/kk",
     hookPath: "/opt/kiki/kk-hook",
     socketPath: `${STATE}/kkd.sock`,
-    refreshToFrontier: () => oneHead(() => cascade.refreshToFrontier(), clock),
+    refreshToFrontier: () => cascade.refreshToOneHead(),
     classifyEdge: (child) => cascade.classifyEdge(child),
     deliveries: {
       ready: (threadId, incarnation) => cascade.agentReady(threadId, incarnation),
@@ -214,6 +213,7 @@ const JJ_READS = [
   "changedPaths",
   "conflictedPaths",
   "sameChange",
+  "touchedPaths",
   "differing",
   "gitHead",
   "looseFiles",
@@ -232,6 +232,7 @@ const JJ_MUTATIONS = {
   createBookmark: (args: unknown[]) => args[2],
   setBookmark: (args: unknown[]) => args[2],
   deleteBookmark: (args: unknown[]) => args[1],
+  mergeHeads: (args: unknown[]) => args[0],
   snapshot: (args: unknown[]) => args[1],
   updateStale: (args: unknown[]) => args[1],
   stageRebase: (args: unknown[]) => (args[0] as { token: string }).token,

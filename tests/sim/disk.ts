@@ -93,6 +93,11 @@ export function cascadeFilesOn(files: SimFiles): CascadeFiles {
     },
     // A simulated file has no times.
     changedAt: () => null,
+    stamp(path) {
+      const entry = files.entryNow(path);
+      const text = entry === null ? null : `${entry.mode} ${entry.isLink} ${entry.text}`;
+      return text === null ? null : { text, recent: false };
+    },
     sha256(path) {
       const entry = files.entryNow(path);
       return entry === null ? null : createHash("sha256").update(entry.text).digest("hex");

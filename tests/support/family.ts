@@ -94,15 +94,16 @@ export async function newThread(home: Home, name: string, args: string[] = []): 
   };
 }
 
-/** A thread whose agent does what `responses` say. */
+/** A thread whose agent does what `responses` say, and when it is started again what `resumed` says. */
 export async function newFollower(
   home: Home,
   name: string,
   parent: string,
   responses: readonly unknown[],
+  resumed: readonly unknown[] = [],
 ): Promise<Follower> {
   const log = join(home.w.dir, `${name}.ndjson`);
-  const prompt = home.w.scenario(name, { log, responses });
+  const prompt = home.w.scenario(name, { log, responses, resumed });
   return { ...(await newThread(home, name, ["--follows", parent, "-m", prompt])), log };
 }
 

@@ -12,6 +12,7 @@ import { createProber } from "./probe.ts";
 import * as reads from "./reads.ts";
 import * as recovery from "./recovery.ts";
 import { autoUpdateStale } from "./auto-update-stale.ts";
+import { keptTrees } from "./trees.ts";
 import { checkVersions } from "./versions.ts";
 
 export interface JjOptions {
@@ -39,7 +40,8 @@ export function createJj(options: JjOptions = {}): JjBackend {
 }
 
 function openRepo(ctx: JjContext): JjRepo {
-  const prober = createProber(ctx);
+  const treesOf = keptTrees(ctx);
+  const prober = createProber(ctx, treesOf);
   const headsOfViews = new HeadsOfViews(ctx);
   let neutral: Promise<void> | null = null;
   return {
@@ -61,6 +63,7 @@ function openRepo(ctx: JjContext): JjRepo {
     changedPaths: (op, from, to) => reads.changedPaths(ctx, op, from, to),
     conflictedPaths: (op, commit) => reads.conflictedPaths(ctx, op, commit),
     sameChange: (op, from, to) => reads.sameChange(ctx, op, from, to),
+    touchedPaths: (from, to) => recovery.touchedPaths(ctx, treesOf, from, to),
     differing: (commit, folder, paths) => recovery.differing(ctx, commit, folder, paths),
     gitHead: (workspaceRoot, workspace, op) => recovery.gitHead(ctx, workspaceRoot, workspace, op),
     looseFiles: (workspaceRoot) => recovery.looseFiles(ctx, workspaceRoot),
@@ -86,6 +89,7 @@ function openRepo(ctx: JjContext): JjRepo {
     createBookmark: (name, commit, token) => mutations.createBookmark(ctx, name, commit, token),
     setBookmark: (name, commit, token) => mutations.setBookmark(ctx, name, commit, token),
     deleteBookmark: (name, token) => mutations.deleteBookmark(ctx, name, token),
+    mergeHeads: (token) => mutations.mergeHeads(ctx, token),
     snapshot: (workspaceRoot, token) => mutations.snapshot(ctx, workspaceRoot, token),
     updateStale: (workspaceRoot, token) => mutations.updateStale(ctx, workspaceRoot, token),
     stageRebase: (input) => mutations.stageRebase(ctx, input),

@@ -124,6 +124,21 @@ export async function deleteBookmark(ctx: JjContext, name: string, token: string
   await mutate(ctx, token, `delete bookmark ${name}`, args);
 }
 
+/**
+ * `--ignore-working-copy` alone merges divergent heads (jj 0.46), under the op-heads lock: whoever comes second finds
+ * them merged.
+ */
+export async function mergeHeads(ctx: JjContext, token: string): Promise<void> {
+  await mutate(ctx, token, "merge operation heads", [
+    "--ignore-working-copy",
+    "op",
+    "log",
+    "--no-graph",
+    "--limit=1",
+    '--template=""',
+  ]);
+}
+
 /** Records the files of a fresh workspace in its `@`. In a colocated workspace git's commits come in too. */
 export async function snapshot(
   ctx: JjContext,

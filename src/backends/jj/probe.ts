@@ -24,7 +24,7 @@ import {
 } from "./protobuf.ts";
 import { heads } from "./reads.ts";
 import { SettingsReader } from "./snapshot-settings.ts";
-import { GitTrees, type StoredCommit } from "./trees.ts";
+import { keptTrees, type GitTrees, type StoredCommit } from "./trees.ts";
 import { Unproved } from "./unproved.ts";
 import { collisions, newFiles, trackedDifferences, type WorkingCopy } from "./working-copy.ts";
 
@@ -37,10 +37,9 @@ export interface Prober {
   probe(workspaceRoot: string, workspace: string, op: OpId): Promise<WorkspaceProbe>;
 }
 
-export function createProber(ctx: JjContext): Prober {
+export function createProber(ctx: JjContext, treesOf = keptTrees(ctx)): Prober {
   const ops = new OpStore(ctx.location.repoDir);
   const settings = new SettingsReader(ctx);
-  let trees: GitTrees | null = null;
   return {
     async probe(workspaceRoot, workspace, op) {
       for (let attempt = 1; ; attempt += 1) {
@@ -54,7 +53,7 @@ export function createProber(ctx: JjContext): Prober {
           const gitDir = gitStore(ctx.location.repoDir);
           if (gitDir === null)
             throw new Unproved("unreadable", "the repository's git store is missing");
-          trees ??= new GitTrees(ctx, gitDir);
+          const trees = treesOf(gitDir);
           const root = realRoot(workspaceRoot);
           return await probeOnce({ ctx, ops, trees, settings, gitDir, root, workspace, op }, seen);
         } catch (error) {

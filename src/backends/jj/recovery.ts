@@ -18,6 +18,17 @@ import { parseCheckout, parseTreeState } from "./protobuf.ts";
 import { GitTrees, resolveEntry } from "./trees.ts";
 import { listOthers, splitAtZero } from "./working-copy.ts";
 
+export async function touchedPaths(
+  ctx: JjContext,
+  treesOf: (gitDir: string) => GitTrees,
+  from: CommitId,
+  to: CommitId,
+): Promise<string[]> {
+  const trees = treesOf(storeOf(ctx));
+  const commits = await trees.commits([from, to]);
+  return [...(await trees.touched(commits.flatMap((commit) => commit.trees)))].sort();
+}
+
 export async function differing(
   ctx: JjContext,
   commit: CommitId,

@@ -31,6 +31,7 @@ const MAX_KEPT = 2_000;
 const MAX_KEPT_ROWS = 30_000;
 /** More loose trees than this are faster read by one git process. */
 const MAX_LOOSE_TREES = 100;
+const FOLDER = "040000";
 const EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 export class GitTrees {
@@ -87,11 +88,50 @@ export class GitTrees {
     return (
       rows !== null &&
       rows.every(({ name, mode, id }) => {
-        if (mode === "040000") return this.#collect(id, `${prefix}${name}/`, into, loose);
+        if (mode === FOLDER) return this.#collect(id, `${prefix}${name}/`, into, loose);
         into.set(prefix + name, { mode, id });
         return true;
       })
     );
+  }
+
+  /**
+   * Paths at which not all of these trees have the same entry. A folder that is the same everywhere is not read; a file
+   * in one that is a folder in another stands for itself and for what is in the folder.
+   */
+  async touched(trees: readonly string[]): Promise<Set<string>> {
+    const found = new Set<string>();
+    const [first = EMPTY_TREE, ...others] = trees;
+    for (const other of others) {
+      if (this.#compare(first, other, "", found, { left: MAX_LOOSE_TREES })) continue;
+      const [a, b] = [await this.listing(first), await this.listing(other)];
+      for (const path of new Set([...a.keys(), ...b.keys()]))
+        if (!sameEntry(a.get(path), b.get(path))) found.add(path);
+    }
+    return found;
+  }
+
+  /** False when a part of either is not at hand. */
+  #compare(
+    a: string,
+    b: string,
+    prefix: string,
+    into: Set<string>,
+    loose: { left: number },
+  ): boolean {
+    if (a === b) return true;
+    const [own, theirs] = [a, b].map((id) => {
+      const rows = this.#trees.get(id) ?? this.#readLoose(id, loose);
+      return rows === null ? null : new Map(rows.map((row) => [row.name, row]));
+    });
+    if (own == null || theirs == null) return false;
+    return [...new Set([...own.keys(), ...theirs.keys()])].every((name) => {
+      const rows = [own.get(name), theirs.get(name)];
+      if (sameEntry(rows[0], rows[1])) return true;
+      if (rows.some((row) => row !== undefined && row.mode !== FOLDER)) into.add(prefix + name);
+      const [one, other] = rows.map((row) => (row?.mode === FOLDER ? row.id : EMPTY_TREE));
+      return this.#compare(one!, other!, `${prefix}${name}/`, into, loose);
+    });
   }
 
   #readLoose(tree: string, loose: { left: number }): readonly TreeRow[] | null {
@@ -123,7 +163,7 @@ export class GitTrees {
         id,
       });
       // A tree's line comes before those of what is in it.
-      if (mode === "040000") found.set(path, { id, rows: [] });
+      if (mode === FOLDER) found.set(path, { id, rows: [] });
     }
     // Making room first: none of this one may be missing when it is put together.
     this.#makeRoom([...found.values()].reduce((sum, { rows }) => sum + rows.length, 0));
@@ -141,6 +181,16 @@ export class GitTrees {
     this.#trees.set(tree, rows);
     this.#rows += rows.length;
   }
+}
+
+/** One for as long as the repository is open, so that what one reader has read is there for the next. */
+export function keptTrees(ctx: JjContext): (gitDir: string) => GitTrees {
+  let trees: GitTrees | null = null;
+  return (gitDir) => (trees ??= new GitTrees(ctx, gitDir));
+}
+
+function sameEntry(a: TreeEntry | undefined, b: TreeEntry | undefined): boolean {
+  return a?.id === b?.id && a?.mode === b?.mode;
 }
 
 /**

@@ -74,6 +74,9 @@ function begunThread(repo: RepoRuntime, operationId: string): Output<"NewThread"
   return { repoId: repo.repoId, threadId, name, operationId };
 }
 
+/** Somebody follows an operation on a terminal: so long after its end at most they hear of it. */
+const FOLLOW_POLL_MS = 250;
+
 /** Answers when the operation is not as `seen` any more, has ended, or the wait is over. */
 async function followOperation(
   daemon: Daemon,
@@ -90,7 +93,8 @@ async function followOperation(
     if (now.done || now.seen !== input.seen || left <= 0 || over.aborted) {
       return forCaller(now, context.caller, repo);
     }
-    await repo.creation.changed(now.threadId, left, over);
+    // Creations tell of their steps; a repair of an edge is another neighbour's and tells nobody.
+    await repo.creation.changed(now.threadId, Math.min(left, FOLLOW_POLL_MS), over);
   }
 }
 

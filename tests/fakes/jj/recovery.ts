@@ -31,6 +31,15 @@ function sameContent(a: Tree, b: Tree): boolean {
   );
 }
 
+/** Every path at which not all terms of the two have the same entry. */
+export function touchedPaths(from: Tree, to: Tree): string[] {
+  const terms = [...from.terms, ...to.terms];
+  const paths = new Set(terms.flatMap((term) => [...term.keys()]));
+  return [...paths]
+    .filter((path) => terms.some((term) => term.get(path) !== terms[0]!.get(path)))
+    .sort();
+}
+
 export function differing(
   engine: JjEngine,
   tree: Tree,
