@@ -69,7 +69,8 @@ function recordAllocation(db: Db, ctx: CreateContext, a: Allocation): void {
   if (wouldCycle(ctx.threadId, parent.threadId, (id) => parentOf(db, id))) {
     throw fail("failed", "follows-cycle", `following "${parent.name}" would close a circle`);
   }
-  setHead(db, parent.threadId, { commit: a.base, change: a.parent.change, op: a.op });
+  if (!isBehind(db, a.op, parent.headOp))
+    setHead(db, parent.threadId, { commit: a.base, change: a.parent.change, op: a.op });
   const now = ctx.deps.clock.now();
   setLink(db, { child: ctx.threadId, parent: parent.threadId, anchor: a.base, now });
 }
@@ -339,7 +340,11 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
 
 /** The watcher follows the thread since its head was recorded, and may have read past `op`: a head never goes back. */
 function isReadAlready(db: Db, ctx: CreateContext, op: OpId): boolean {
-  const { headOp } = threadOf(ctx);
+  return isBehind(db, op, threadOf(ctx).headOp);
+}
+
+/** Whether a thread's head was recorded at an operation that `op` leads to, or at `op` itself. */
+function isBehind(db: Db, op: OpId, headOp: OpId | null): boolean {
   if (headOp === null || !isProcessed(db, op)) return false;
   return isAncestorOp(op, headOp, (id) => parentsOf(db, id));
 }
