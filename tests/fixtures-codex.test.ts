@@ -169,7 +169,9 @@ describe("held to the recordings", () => {
     const kind = (line: Json): string => {
       const payload = line["payload"] as Json;
       const item = payload["item"] as Json | undefined;
-      const parts = [line["type"], payload["type"], payload["role"], item?.["type"]];
+      // A turn that the provider ended has a line of another shape.
+      const failed = payload["error"] === undefined ? null : "failed";
+      const parts = [line["type"], payload["type"], payload["role"], item?.["type"], failed];
       return parts.filter((part) => typeof part === "string").join(" ");
     };
     const real = recorded("rollout.jsonl")

@@ -13,6 +13,7 @@ import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
 import { refreshToOneHead } from "./one-head.ts";
+import { watchFirstAnswer } from "./refused.ts";
 import { Restarts } from "./restart.ts";
 import { isSerial } from "./serial.ts";
 import { settle, type SettleMode } from "./settle.ts";
@@ -66,6 +67,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
   const boundaries = new Map<string, Boundary>();
   const running = new Set<Promise<void>>();
   const booted = Promise.withResolvers<void>();
+  const stopping = new AbortController();
   let stopped = false;
 
   const boundary = (incarnation: string): Boundary => {
@@ -85,6 +87,12 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       hardPause(deps, intentId, toolRan).catch((error: unknown) =>
         deps.log.error(`intent ${intentId}: the agent could not be paused`, error),
       ),
+    );
+  const awaitAnswer = (caller: HookCaller, turn: string | null): void =>
+    track(
+      watchFirstAnswer(deps, caller, turn, stopping.signal).catch((error: unknown) => {
+        if (!stopped) deps.log.warn(`first answer of ${caller.incarnation}: ${errorLine(error)}`);
+      }),
     );
   const inbox: Inbox = new Inbox(
     deps,
@@ -175,6 +183,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       startSettling(caller, intent.intentId, { ordinal, modelTurn }, "resume");
     }
     await restarts.boot();
+    for (const caller of liveIncarnations(deps.db)) awaitAnswer(caller, null);
     // A daemon may have died between the decision and the signal.
     for (const { threadId, lifecycle } of watchedThreads(deps.db))
       if (lifecycle === "Active")
@@ -195,6 +204,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     },
     async stop() {
       stopped = true;
+      stopping.abort();
       await watcher.stop();
       await restarts.stop();
       await Promise.all(running);
@@ -233,6 +243,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       // Proof before prompt: the first prompt waits until the incarnation is ready.
       if (event.type === "UserPrompt") await deps.waitReady(caller.incarnation, READY_WAIT_MS);
       await inbox.event(caller, raw);
+      if (event.type === "UserPrompt") awaitAnswer(caller, event.promptId);
     },
     troubles: makeTroubles(
       deps,

@@ -34,6 +34,8 @@ export interface PlanTextFacts {
   harnessArgs: readonly string[];
   /** `agent.claude-code.pretrust` */
   pretrust: boolean;
+  /** Folders of the repository that the harness's own sandbox lets the agent write. */
+  writesOutside: readonly string[];
   prompt: string | null;
   environment: number;
   /** Names of the variables that `[agent] env` adds. */
@@ -93,6 +95,13 @@ export function planText(f: PlanTextFacts, columns: number = FULL_COLUMNS): stri
     inWorkspace ?? "kiki's own hooks, generated outside the workspace; your files are not changed",
   );
   if (inWorkspace !== null) row("", "what is there now is kept and given back afterwards");
+  if (f.writesOutside.length > 0) {
+    plan.rows("sandbox", [
+      ...f.writesOutside,
+      "the sandbox of the agent lets commands write there as well as in the workspace: jj does not work " +
+        "without. Hooks and settings of git and jj are in there, too",
+    ]);
+  }
   if (f.pretrust) {
     row("trust", "the workspace is marked as trusted in Claude Code's own state file");
     row("", "as agent.claude-code.pretrust says");

@@ -111,6 +111,7 @@ export async function planCreation(
     harnessExecutable: executable,
     harnessArgs: input.harnessArgs,
     pretrust,
+    writesOutside: deps.harness(harness).writesOutside?.(deps.jj.location.repoRoot) ?? [],
     prompt: input.prompt,
     environment: Object.keys(input.env).length,
     configured: Object.keys(configuredEnv),

@@ -21,6 +21,11 @@ export interface SessionRecord {
   outputs: ReadonlyMap<string, string>;
   /** What a refusal repeats of a call (the command, or the whole patch), by call id; none for tools it only names. */
   commands: ReadonlyMap<string, string>;
+  /**
+   * The provider of the model refused the request of this turn, in these words, and has answered none so far; null: it has
+   * answered, or refused nothing.
+   */
+  refusal: { turn: string | null; said: string } | null;
 }
 
 /** What a raw hook payload means. `agentId` is null for the main agent. */
@@ -175,6 +180,11 @@ export interface Harness {
   prove(request: ProofRequest): Promise<readonly Proof[]>;
   /** Refuses by name (KikiError `harness-arg`) a launch argument that touches settings, hooks, trust or session. */
   checkArguments(extraArgs: readonly string[]): void;
+  /**
+   * Folders of a repository, by its main workspace's root, that the harness's own sandbox is told to let the agent write,
+   * because jj does not work without; for the plan a person confirms. Absent: the harness is told nothing of the kind.
+   */
+  writesOutside?(repoRoot: string): readonly string[];
   /** Writes the generated settings and the hook launcher; throws `hooks-not-exclusive` naming the file otherwise. */
   prepare(request: LaunchRequest): Promise<LaunchSpec>;
   /**
@@ -185,6 +195,8 @@ export interface Harness {
   interpretEvent(raw: unknown): HarnessEvent;
   /** What the session record at this absolute path says now; null: it cannot be read, which proves nothing. */
   record(path: string): SessionRecord | null;
+  /** Path of a conversation's session record; null: there is none yet. Absent: `refusal` says nothing there. */
+  recordOf?(folder: string, sessionId: string): string | null;
   /** Bytes the hook prints on stdout so that the harness refuses the call and hands `reason` to the model. */
   denyOutput(reason: string): string;
   /**

@@ -54,7 +54,7 @@ export class FakeRecords {
         if (line.command !== null) commands.set(line.id, line.command);
       }
     }
-    return { responses, outputs, commands };
+    return { responses, outputs, commands, refusal: null };
   }
 }
 

@@ -18,7 +18,7 @@ test("creation: the watcher read a newer head of the parent while the base was p
   const parent = await rig.made(inputFor("parser"));
   const input = inputFor("tests", { follows: "parser" });
   const { digest } = await rig.creation.plan(input);
-  const { workspaces } = rig.jj;
+  const workspaces = rig.jj.workspaces.bind(rig.jj);
   const now = 1;
   const known = (opId: string, parents: string[]): void => {
     const row = { description: "", isSnapshot: false, workspaceName: null, token: null };
@@ -27,16 +27,14 @@ test("creation: the watcher read a newer head of the parent while the base was p
   };
   let moved: { commit: string; op: string } | null = null;
   rig.jj.workspaces = async (op) => {
-    const view = await workspaces.call(rig.jj, op);
+    const view = await workspaces(op);
     const making = allThreads(rig.db).find((t) => t.slug === "tests");
     if (moved === null && making !== undefined) {
       known(op, []);
       const commit = rig.jj.amend("kk-parser", { "lexer.ts": "1" });
       moved = { commit, op: rig.jj.head };
       known(moved.op, [op]);
-      const head = (await workspaces.call(rig.jj, moved.op)).find(
-        (w) => w.workspace === "kk-parser",
-      )!;
+      const head = (await workspaces(moved.op)).find((w) => w.workspace === "kk-parser")!;
       setHead(rig.db, parent.threadId, { commit, change: head.changeId, op: moved.op });
     }
     return view;

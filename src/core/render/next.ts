@@ -17,6 +17,9 @@ export function nextStep(thread: StatusThread): string | null {
     return `mend what it says, then kk repair ${threadWord(summary.name)}`;
   }
   if (summary.lifecycle !== "Active") return null;
+  if (attention.some((item) => item.kind === "catalog-refused")) {
+    return `look at what it says; with the setting, go on in a new thread: kk new ${PROMPT}`;
+  }
   return blockedStep(thread) ?? (isWaiting(thread) ? `${go}, and ${FIRST_CALL}` : null);
 }
 

@@ -12,7 +12,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { RolloutReader } from "../../../src/backends/harness/codex/record.ts";
+import { findRecord, RolloutReader } from "../../../src/backends/harness/codex/record.ts";
 import { removeTempDirs, tempDir } from "../../support/temp.ts";
 
 afterAll(removeTempDirs);
@@ -46,6 +46,47 @@ test("record: two calls of one response, then one of the next → one number, th
   appendFileSync(file, usage() + output("c", "3") + call("d") + usage());
   expect(numbers()).toEqual({ a: 0, b: 0, c: 1, d: 2 });
   expect(outputs()).toEqual({ a: "1", b: "2", c: "3" });
+});
+
+const turnOver = (turn_id: string, error?: object): string =>
+  line("event_msg", { type: "task_complete", turn_id, last_agent_message: null, ...error });
+const failed = (message: string, codex_error_info: string): object => ({
+  error: { message, codex_error_info },
+});
+
+test("record: a turn that ends by the provider's error before anything was answered → its words; an answer → none", () => {
+  const refused = failed(
+    '{"error":{"message":"not this","type":"invalid_request_error"}}',
+    "other",
+  );
+  writeFileSync(file, turnOver("t1"));
+  expect(reader.read(file)!.refusal).toBeNull();
+  appendFileSync(file, turnOver("t2", refused));
+  expect(reader.read(file)!.refusal).toEqual({ turn: "t2", said: "not this" });
+  appendFileSync(file, turnOver("t3", failed("in words", "bad_request")));
+  expect(reader.read(file)!.refusal).toEqual({ turn: "t3", said: "in words" });
+  appendFileSync(file, call("a") + usage() + output("a", "1") + turnOver("t4", refused));
+  expect(reader.read(file)!.refusal).toBeNull();
+});
+
+test.each(["usage_limit_exceeded", "unauthorized", "server_overloaded", "http_connection_failed"])(
+  "record: a first turn that ends by %s → no refusal of what was asked",
+  (info) => {
+    writeFileSync(file, turnOver("t1", failed("later", info)));
+    expect(reader.read(file)!.refusal).toBeNull();
+  },
+);
+
+test("record: found by its conversation below the home, the newest day first; none → null", () => {
+  const home = tempDir("codex-home");
+  expect(findRecord(home, "id-1")).toBeNull();
+  const days = ["2026/11/30", "2026/12/01"].map((day) => join(home, "sessions", day));
+  for (const [i, day] of days.entries()) {
+    mkdirSync(day, { recursive: true });
+    writeFileSync(join(day, `rollout-${i}-id-1.jsonl`), "");
+  }
+  expect(findRecord(home, "id-1")).toBe(join(days[1]!, "rollout-1-id-1.jsonl"));
+  expect(findRecord(home, "id-2")).toBeNull();
 });
 
 test("record: commands and patches → what a refusal repeats; other tools → nothing", () => {

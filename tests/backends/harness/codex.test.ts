@@ -1,5 +1,5 @@
 /** The Codex adapter: arguments, generated home, login, proof before the launch. Codex's part is played by a stand-in. */
-import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   chmodSync,
   existsSync,
@@ -27,6 +27,8 @@ import { codexProgram } from "../../support/codex-program.ts";
 import { failureOf } from "../../support/failure.ts";
 import { removeTempDirs, tempDir } from "../../support/temp.ts";
 
+// A launch is a handful of processes, and a test may make a dozen of them.
+setDefaultTimeout(30_000);
 afterAll(removeTempDirs);
 
 const FIXTURES = join(import.meta.dir, "../../../fixtures/hooks/codex/0.171.0");

@@ -41,6 +41,7 @@ import type { GateOptions } from "../options.ts";
 import type { Report } from "../report.ts";
 import { exec, patch, patchText, say, submit } from "../codex-model.ts";
 import { providerSettings } from "../codex-provider.ts";
+import { codexSandbox } from "./sandbox.ts";
 import { codexThreads } from "./threads.ts";
 import { contentsOf, FORBIDDEN_SENTENCE, makeProject, SENTENCES, type Project } from "./project.ts";
 
@@ -120,6 +121,7 @@ export async function codexLaunch(
     );
     everyRequest(report, model.requests);
     await codexThreads(report, options);
+    await codexSandbox(report, options);
   } catch (error) {
     for (const pane of tmuxOn(socket).run("list-panes", "-a", "-F", "#{pane_id}").out.split("\n")) {
       report.block(`pane ${pane}`, tmuxOn(socket).run("capture-pane", "-p", "-t", pane).out);

@@ -1,4 +1,5 @@
 /** Codex behind the harness port (observed on 0.171.0; facts are named where they are relied on). */
+import { join } from "node:path";
 import { errorLine, fail } from "../../../core/errors.ts";
 import { denyVerdict } from "../../../core/generic-deny.ts";
 import type { Proof } from "../../../core/proofs.ts";
@@ -20,7 +21,8 @@ import { MANAGED_FOLDER } from "./managed.ts";
 import { nativeProgram } from "./program.ts";
 import { ADAPTER_VERSION, gateProofs } from "./proven.ts";
 import { quickProofs } from "./quick-proofs.ts";
-import { RolloutReader } from "./record.ts";
+import { findRecord, RolloutReader } from "./record.ts";
+import { jjStores } from "./stores.ts";
 
 /** `codex --version` of a cold 300 MB executable on a busy machine. */
 const VERSION_TIMEOUT_MS = 20_000;
@@ -72,6 +74,10 @@ export class CodexHarness implements Harness {
     checkCodexArguments(extraArgs);
   }
 
+  writesOutside(repoRoot: string): readonly string[] {
+    return jjStores(repoRoot);
+  }
+
   prepare(request: LaunchRequest): Promise<LaunchSpec> {
     return prepareLaunch(request, this.#machine);
   }
@@ -82,6 +88,10 @@ export class CodexHarness implements Harness {
 
   record(path: string): SessionRecord | null {
     return this.#records.read(path);
+  }
+
+  recordOf(folder: string, sessionId: string): string | null {
+    return findRecord(join(folder, "codex-home"), sessionId);
   }
 
   /** Fields beyond these would make the verdict invalid, and the tool run. */

@@ -102,9 +102,11 @@ const KEYS_OF_KIKI = /^(?:mcp_servers\.codex_tui(?:\.|$)|shell_environment_polic
 /** Tables in which kiki has an entry of its own. */
 const SHARED_TABLES = new Set([
   "mcp_servers",
+  "sandbox_workspace_write",
   "shell_environment_policy",
   "shell_environment_policy.set",
 ]);
+const WRITABLE_ROOTS = "sandbox_workspace_write.writable_roots";
 const KEY_REASONS: Readonly<Record<string, string>> = {
   developer_instructions: "kiki gives its briefing there; put your text into AGENTS.md",
   web_search: "a web search fires no hook",
@@ -132,6 +134,29 @@ export function modelOf(extraArgs: readonly string[]): string | null {
     if (name === "--config") model = checkSetting(value) ?? model;
   }
   return model;
+}
+
+/** Folders the arguments let the sandbox write, the last setting of them if there are several. Throws as above. */
+export function writableRootsOf(extraArgs: readonly string[]): readonly string[] {
+  let roots: readonly string[] = [];
+  for (let i = 0; i < extraArgs.length; i += 1) {
+    const { name, attached } = split(extraArgs[i]!);
+    if (!WITH_VALUE.has(name)) continue;
+    const value = attached ?? extraArgs[(i += 1)] ?? "";
+    const [key = "", ...rest] = value.split("=");
+    if (name === "--config" && key.trim() === WRITABLE_ROOTS) roots = folders(rest.join("="));
+  }
+  return roots;
+}
+
+function folders(text: string): readonly string[] {
+  try {
+    const { v } = parse(`v = ${text}`);
+    if (Array.isArray(v) && v.every((path) => typeof path === "string")) return v;
+  } catch {
+    // no TOML
+  }
+  throw refused(`-c ${WRITABLE_ROOTS}`, "its value is no list of folders");
 }
 
 /** Long name of the option, and the value written together with it. */
@@ -162,6 +187,7 @@ function checkSetting(setting: string): string | null {
   if (KEYS_OF_KIKI.test(key)) throw refused(shown, SETTINGS);
   if (SHARED_TABLES.has(key))
     throw refused(shown, "it would replace what kiki sets there; name the entries one by one");
+  if (key === WRITABLE_ROOTS) folders(value);
   return key === "model" ? scalar(value) : null;
 }
 

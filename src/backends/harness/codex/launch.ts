@@ -6,7 +6,7 @@ import type { Proof } from "../../../core/proofs.ts";
 import type { CodexSettings, LaunchRequest, LaunchSpec } from "../../../ports/harness.ts";
 import { ensureDir, readBytes, writeDurable } from "../../files.ts";
 import { launcherText } from "../launcher.ts";
-import { checkCodexArguments, modelOf } from "./arguments.ts";
+import { checkCodexArguments, modelOf, writableRootsOf } from "./arguments.ts";
 import { provideAuth } from "./auth.ts";
 import { bundledModels, catalogText, seenUpgrades, type Model } from "./catalog.ts";
 import { checkLoginShell } from "./login-shell.ts";
@@ -14,6 +14,7 @@ import { checkManaged, readManaged, type ManagedFile } from "./managed.ts";
 import { askCodex, foreignFeatures, foreignHooks, judge, type Preflight } from "./preflight.ts";
 import { nativeProgram } from "./program.ts";
 import { configText, overrides, pinned, type ThreadSettings } from "./settings.ts";
+import { jjStores } from "./stores.ts";
 
 const DEFAULTS: CodexSettings = { boundary: "soft", auth: "copy" };
 /** Variables that are kiki's own to set, or change where Codex finds its settings. */
@@ -98,6 +99,7 @@ class Launch {
       seenUpgrades: {},
       foreign: {},
       projectFeatures: [],
+      writableRoots: [...writableRootsOf(request.extraArgs), ...jjStores(this.#workspace)],
     };
   }
 

@@ -3,7 +3,8 @@
  * is there before its PreToolUse hook, its output before the model's next request, and every response ends with a
  * `token_usage_record` after the lines of its calls and before their outputs.
  */
-import { closeSync, fstatSync, openSync, readSync, type BigIntStats } from "node:fs";
+import { closeSync, fstatSync, openSync, readdirSync, readSync, type BigIntStats } from "node:fs";
+import { join } from "node:path";
 import type { SessionRecord } from "../../../ports/harness.ts";
 
 const PIECE_BYTES = 1024 * 1024;
@@ -17,8 +18,8 @@ const MAX_FILES = 64;
 const MAX_TEXTS = 2_000;
 
 /** Words of the lines that matter; all others are passed over unparsed. */
-const WORDS = ["token_usage_record", "function_call", "custom_tool_call"].map((word) =>
-  Buffer.from(`"${word}`),
+const WORDS = ["token_usage_record", "function_call", "custom_tool_call", "task_complete"].map(
+  (word) => Buffer.from(`"${word}`),
 );
 const NEWLINE = 10;
 
@@ -32,6 +33,7 @@ interface Known {
   responses: Map<string, number>;
   outputs: Map<string, string>;
   commands: Map<string, string>;
+  refusal: SessionRecord["refusal"];
 }
 
 export class RolloutReader {
@@ -89,6 +91,7 @@ function unread(stat: BigIntStats): Known {
     responses: new Map(),
     outputs: new Map(),
     commands: new Map(),
+    refusal: null,
   };
 }
 
@@ -126,6 +129,26 @@ function readFully(fd: number, into: Buffer, position: number): boolean {
   return true;
 }
 
+/** `sessions/YYYY/MM/DD/rollout-<local time>-<id>.jsonl` below a home, the newest day first; null: none has this id. */
+export function findRecord(home: string, sessionId: string): string | null {
+  const below = (folder: string): string[] => {
+    try {
+      return readdirSync(folder).sort().reverse();
+    } catch {
+      return []; // not there yet
+    }
+  };
+  const sessions = join(home, "sessions");
+  for (const year of below(sessions))
+    for (const month of below(join(sessions, year)))
+      for (const day of below(join(sessions, year, month))) {
+        const folder = join(sessions, year, month, day);
+        const name = below(folder).find((file) => file.endsWith(`-${sessionId}.jsonl`));
+        if (name !== undefined) return join(folder, name);
+      }
+  return null;
+}
+
 type Item = Record<string, unknown>;
 
 function takeLine(known: Known, line: Buffer): void {
@@ -139,8 +162,11 @@ function takeLine(known: Known, line: Buffer): void {
   const item = (typeof entry.payload === "object" ? entry.payload : null) as Item | null;
   if (entry.type === "token_usage_record" || item?.["type"] === "token_usage_record") {
     known.responseCount += 1;
+    known.refusal = null;
     return;
   }
+  if (item?.["type"] === "task_complete" && known.responseCount === 0)
+    known.refusal = refusalIn(item);
   const id = item?.["call_id"];
   if (entry.type !== "response_item" || item === null || typeof id !== "string") return;
   switch (item["type"]) {
@@ -154,6 +180,30 @@ function takeLine(known: Known, line: Buffer): void {
       keep(known.outputs, id, kept(item["output"]));
       return;
   }
+}
+
+/** Errors that are about the connection, the login or the account, as Codex classes them. */
+const NOT_ABOUT_THE_REQUEST =
+  /usage|limit|overload|unauthor|connect|timeout|timed_out|stream|internal_server|budget/;
+
+/** The provider's own sentence, which Codex hands on as it came; null: the turn has not failed by what was asked. */
+function refusalIn({ error, turn_id: turn }: Item): SessionRecord["refusal"] {
+  const said = refusedBy(error);
+  return said === null ? null : { turn: typeof turn === "string" ? turn : null, said };
+}
+
+function refusedBy(error: unknown): string | null {
+  if (typeof error !== "object" || error === null) return null;
+  const { message, codex_error_info: info } = error as Record<string, unknown>;
+  if (NOT_ABOUT_THE_REQUEST.test(textOf(info ?? "").toLowerCase())) return null;
+  const said = textOf(message ?? "no reason given");
+  try {
+    const { error: inner } = JSON.parse(said) as { error?: { message?: unknown } | null };
+    if (typeof inner?.message === "string") return inner.message;
+  } catch {
+    // words, not an object
+  }
+  return said;
 }
 
 /** The command line of `exec_command`, the patch of `apply_patch`: a refusal repeats them. */

@@ -45,6 +45,8 @@ export interface ThreadSettings {
   foreign: Readonly<Record<string, string>>;
   /** Features the project switches on. */
   projectFeatures: readonly string[];
+  /** Folders that Codex's sandbox lets commands write besides the workspace: jj's stores, and what the person named. */
+  writableRoots: readonly string[];
 }
 
 /** What no other layer may overrule. */
@@ -60,6 +62,10 @@ export function pinned(s: ThreadSettings): TomlTable {
     tool_output_token_limit: OUTPUT_TOKENS,
     check_for_update_on_startup: false,
     cli_auth_credentials_store: "file",
+    // Without jj's stores no jj command works in a sandboxed agent's workspace.
+    ...(s.writableRoots.length === 0
+      ? {}
+      : { sandbox_workspace_write: { writable_roots: s.writableRoots } }),
     // By it kiki knows the processes of an agent, whatever a policy keeps from them.
     shell_environment_policy: { set: { KIKI_INCARNATION: s.incarnation } },
     ...(s.catalogFile === null ? {} : { model_catalog_json: s.catalogFile }),
