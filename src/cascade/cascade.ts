@@ -165,7 +165,7 @@ export function makeCascade(deps: CascadeDeps): Cascade {
         }),
       ),
     restart: (caller) => restarts.consider(caller.threadId, caller.incarnation),
-    pause: (intentId) => pause(intentId),
+    pause,
   });
 
   const recover = async (): Promise<void> => {

@@ -38,7 +38,7 @@ import { flights, resolveRecorded } from "./flights.ts";
 import type { Inbox } from "./inbox.ts";
 import { isUnseen } from "./inbox.ts";
 import { changeIntents, fileEffect } from "./moves.ts";
-import { arrive, isSerial } from "./serial.ts";
+import { arrive, endReused, isSerial } from "./serial.ts";
 import { noteViolation } from "./siblings.ts";
 import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
 import { forgetTyped } from "./typed.ts";
@@ -74,8 +74,8 @@ export interface DeliverDeps {
   afterFirst(caller: HookCaller, hold: Hold): void;
   /** The incarnation's boundary cannot be proved: it is to be replaced. */
   restart(caller: HookCaller): void;
-  /** It waits for a person, and was not stopped, or continued by somebody. */
-  pause(intentId: string): void;
+  /** It waits for a person, and was not stopped, or continued by somebody; `toolRan`: because a refused tool ran. */
+  pause(intentId: string, toolRan?: boolean): void;
 }
 
 export class Deliver {
@@ -91,6 +91,7 @@ export class Deliver {
       await this.#d.inbox.drain(caller);
       if (!(await this.#d.deps.waitReady(caller.incarnation, 0)))
         return this.#deny(caller, NOT_READY_TEXT);
+      endReused(this.#d.deps, caller, event);
       const open = openCalls(this.#d.deps.db, caller.incarnation);
       // A repeated call id (a harness that asks twice) gets the same answer, and no second row.
       const known = open.find((c) => c.toolUseId === event.toolUseId);
@@ -117,7 +118,9 @@ export class Deliver {
       return this.#decide(caller, { call: this.#place(caller, event, open), open, sessionId });
     }
     const boundary = this.#d.boundary(caller.incarnation);
-    const { place, ordinal, modelTurn } = arrive(deps, caller, boundary, event);
+    const { place, ordinal, modelTurn } = arrive(deps, caller, boundary, event, (intentId) =>
+      this.#d.pause(intentId, true),
+    );
     // Beside a call that is held, one that nothing places may be its sibling.
     const sibling = place === "sibling" || (place === "unknown" && boundary.holds.size > 0);
     const call: HeldCall = {

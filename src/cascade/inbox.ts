@@ -116,7 +116,7 @@ export class Inbox {
         if (event.agentId === null) {
           this.#dialogOver(caller);
           if (isSerial(this.#deps, caller.threadId))
-            turnIsOver(this.#deps, caller, event.sessionId);
+            turnIsOver(this.#deps, caller, event.sessionId, (id) => this.#pause(id, true));
         }
         this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
         if (event.agentId === null) {

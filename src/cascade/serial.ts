@@ -39,18 +39,40 @@ export function isSerial(deps: CascadeDeps, threadId: string): boolean {
   return deps.harness(cascadeThread(deps.db, threadId)!.harness).batching === "serial";
 }
 
+/** The intent waits for a person from here, because a refused tool ran. */
+type ToolRan = (intentId: string) => void;
+
+/**
+ * A provider may give every call the same id: one of a later response is another call, not the same asked about again.
+ * The earlier one is over, but completes nothing: what the model got is told apart by ids.
+ */
+export function endReused(deps: CascadeDeps, caller: HookCaller, event: PreTool): void {
+  const { db, clock } = deps;
+  const known = openCalls(db, caller.incarnation).find((c) => c.toolUseId === event.toolUseId);
+  if (known?.modelTurn == null || !isSerial(deps, caller.threadId)) return;
+  const response = readRecord(deps, caller, event.recordPath)?.responses.get(event.toolUseId);
+  if (known.recordPath !== event.recordPath || (response ?? 0) <= known.modelTurn) return;
+  write(db, () =>
+    closeBatch(db, caller.incarnation, known.agentId, known.ordinal, "ended", clock.now()),
+  );
+}
+
 /** Places an arriving main call, and records what its arrival proves about those before it. */
 export function arrive(
   deps: CascadeDeps,
   caller: HookCaller,
   boundary: Boundary,
   event: PreTool,
+  toolRan: ToolRan,
 ): Arrival {
   const record = readRecord(deps, caller, event.recordPath);
   showTurns(deps, caller, record);
   const arrival = placed(deps, caller, boundary, event, record);
-  if (arrival.place === "later") earlierAreOver(deps, caller, event, arrival);
-  reread(deps, caller, event.sessionId, record);
+  const stopped: string[] = [];
+  const note: ToolRan = (intentId) => void stopped.push(intentId);
+  if (arrival.place === "later") earlierAreOver(deps, caller, event, arrival, note);
+  reread(deps, caller, event.sessionId, record, note);
+  stopped.forEach(toolRan);
   if (arrival.place === "sibling" || arrival.place === "contradicted")
     noteViolation(deps, caller, { toolUseId: event.toolUseId, response: arrival.modelTurn });
   return arrival;
@@ -104,6 +126,7 @@ function earlierAreOver(
   caller: HookCaller,
   event: PreTool,
   arrival: Arrival,
+  toolRan: ToolRan,
 ): void {
   const { db, clock } = deps;
   const { record, modelTurn } = arrival;
@@ -126,7 +149,10 @@ function earlierAreOver(
         (c) => c.promptId !== null && event.promptId !== null && c.promptId !== event.promptId,
       );
       if (admission === "Block") {
-        if (earlier) complete(deps, changes, caller, { batch, record, session: event.sessionId });
+        if (earlier) {
+          const of = { batch, record, session: event.sessionId };
+          complete(deps, changes, caller, of, toolRan);
+        }
         if (earlier || anotherTurn) over(earlier ? "closed" : "ended");
         continue;
       }
@@ -142,32 +168,48 @@ function earlierAreOver(
   });
 }
 
-/** The main agent's turn is over: a bound batch is complete with it, if the calls were answered. Never acknowledges. */
-export function turnIsOver(deps: CascadeDeps, caller: HookCaller, sessionId: string): void {
+/**
+ * The main agent's turn is over: a bound batch is complete with it, if the calls were answered. Never
+ * acknowledges.
+ */
+export function turnIsOver(
+  deps: CascadeDeps,
+  caller: HookCaller,
+  sessionId: string,
+  toolRan: ToolRan,
+): void {
   const { db, clock } = deps;
+  const stopped: string[] = [];
   for (const batch of openBatches(deps, caller)) {
     const { ordinal, admission, recordPath } = batch[0]!;
     if (admission !== "Block" || boundTo(deps, caller, ordinal) === null) continue;
     const record = readRecord(deps, caller, recordPath);
     changeIntents(deps, (changes) => {
-      complete(deps, changes, caller, { batch, record, session: sessionId });
+      const of = { batch, record, session: sessionId };
+      complete(deps, changes, caller, of, (intentId) => void stopped.push(intentId));
       closeBatch(db, caller.incarnation, "", ordinal, "closed", clock.now());
     });
   }
+  stopped.forEach(toolRan);
 }
 
+/** In a transaction. */
 function complete(
   deps: CascadeDeps,
   changes: IntentChanges,
   caller: HookCaller,
   of: { batch: readonly AdmissionRow[]; record: SessionRecord | null; session: string },
+  toolRan: ToolRan,
 ): void {
   const { ordinal } = of.batch[0]!;
   const bound = boundTo(deps, caller, ordinal);
   if (bound === null || bound.batchCompletedAt !== null) return;
   const { intentId, payload } = bound;
   const judged = receiptIn(deps, caller, { ordinal, payload }, of.record);
-  if (judged === "tool-ran") return ran(deps, changes, caller, intentId, of);
+  if (judged === "tool-ran") {
+    ran(deps, changes, caller, intentId, of);
+    return toolRan(intentId);
+  }
   changes.batchCompleted(
     intentId,
     { incarnation: caller.incarnation, batch: ordinal },
@@ -185,6 +227,7 @@ function reread(
   caller: HookCaller,
   session: string,
   record: SessionRecord | null,
+  toolRan: ToolRan,
 ): void {
   const bound = unresolvedIntents(deps.db, caller.threadId).find(
     (i) =>
@@ -200,6 +243,7 @@ function reread(
   changeIntents(deps, (changes) => {
     if (judged === "tool-ran") {
       ran(deps, changes, caller, intentId, { record });
+      toolRan(intentId);
       return;
     }
     changes.receiptReread(

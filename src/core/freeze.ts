@@ -134,9 +134,28 @@ export function isHookCommand(
   });
 }
 
-const SHELLS: ReadonlySet<string> = new Set(["sh", "bash", "dash", "zsh"]);
-/** One event name, and for a harness whose hooks fail open the refusal that stands in for a launcher that cannot run. */
-const HOOK_ARGUMENTS = /^ [A-Za-z]+(?: \|\| \{ echo [^;&|]*; exit 2; \})?$/;
+/** What a person's login shell may be: Codex starts hooks by it. */
+const SHELLS: ReadonlySet<string> = new Set([
+  "sh",
+  "bash",
+  "dash",
+  "zsh",
+  "ksh",
+  "mksh",
+  "fish",
+  "csh",
+  "tcsh",
+]);
+/**
+ * One event name, and for a harness whose hooks fail open the refusal that stands in for a launcher that cannot run: its
+ * words are words only, or whatever they begin would be left running.
+ */
+const HOOK_ARGUMENTS = new RegExp(
+  String.raw`^ [A-Za-z]+(?: \|\| (?:\{ echo WORDS; exit 2; \}|/bin/sh -c 'echo "WORDS" >&2; exit 2'))?$`.replaceAll(
+    "WORDS",
+    String.raw`[^;&|$\x60()<>"'\\\n]*`,
+  ),
+);
 
 /**
  * jj and git by name. Not git's long-lived helpers, which take no lock and would be waited for in vain: they are

@@ -6,7 +6,7 @@
  */
 import type { IncarnationId, IntentId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
-import { keyOf, type ProcessIdentity } from "../core/process-tree.ts";
+import { keyOf, ProcessTable, type ProcessIdentity } from "../core/process-tree.ts";
 import { MAX_HOLDS } from "../ports/processes.ts";
 import { intentById } from "../store/intents.ts";
 import type { Db } from "../store/db.ts";
@@ -164,12 +164,25 @@ async function openFiles(
     .map((path) => path.slice(workspacePath.length + 1));
 }
 
-/** The process the harness was started by. Where it has ended its children are nobody's, and found by their mark. */
+/**
+ * The process the harness was started by. Where it has ended its children are nobody's, and found by their mark: a
+ * subreaper that the harness was handed to, such as the user's service manager, has everything else of theirs below it.
+ * The wrapper leads the session that the harness was born into.
+ */
 function wrapperOf(deps: StandStillDeps, harness: ProcessIdentity): ProcessIdentity | null {
   const { processes } = deps;
   if (processes.identify(harness.pid)?.startTime !== harness.startTime) return null;
   const parent = processes.parentOf(harness.pid);
-  return parent === null || parent <= 1 ? null : processes.identify(parent);
+  if (parent === null || parent <= 1) return null;
+  let table: ProcessTable;
+  try {
+    table = new ProcessTable(processes.sample([]).processes);
+  } catch {
+    return null; // the freeze cannot see anybody either, and says so
+  }
+  const above = table.get(parent);
+  const isWrapper = above !== undefined && above.session === table.find(harness)?.session;
+  return isWrapper ? { pid: above.pid, startTime: above.startTime } : null;
 }
 
 /** An intent whose files may be half changed, or which waits for a person, keeps its agent's processes where they are. */

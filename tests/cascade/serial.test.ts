@@ -273,6 +273,22 @@ describe("serial: the receipt", () => {
     expect(f.intent().softRedeliveryCount).toBe(1);
   });
 
+  test("Stop with an unreadable record, then another conversation → that one was never told: redelivered, counted, acknowledged by its own receipt", async () => {
+    const f = await family();
+    await told(f);
+    f.records.unreadable = true;
+    await f.agent.stop();
+    f.records.unreadable = false;
+    expect(f.intent()).toMatchObject({ state: "Delivered", receipt: "unreadable" });
+    f.agent.session = "conversation-2";
+    await f.agent.prompt("something else");
+    const again = await f.agent.call();
+    expect(again.output).toBe(refused(f.intent().payload!));
+    expect(f.intent()).toMatchObject({ state: "Delivered", softRedeliveryCount: 1 });
+    expect((await f.agent.call()).ran).toBe(true);
+    expect(f.intent()).toMatchObject({ state: "Acknowledged", receipt: "matching" });
+  });
+
   test("the last line is torn, which is the arriving call's own → nothing is known of it: passes, acknowledges nothing; the next call completes and acknowledges", async () => {
     const f = await family();
     await told(f);
@@ -296,6 +312,44 @@ describe("serial: the receipt", () => {
     expect(f.rig.attention(f.child)[0]).toContain("ran a tool that kiki had blocked");
     expect(f.soft()).toBe(false);
   });
+});
+
+describe("serial: a provider that uses one call id for every call", () => {
+  test("work ready → told all the same; told nothing more by the same words for ever, but by a restart", async () => {
+    const f = await family();
+    f.agent.nextIdUsed = () => "call_0";
+    expect((await f.agent.call()).ran).toBe(true);
+    await f.amend("two\n");
+    const second = await f.agent.call({ run: () => "edited" });
+    expect(second.output).toBe(refused(f.intent().payload!));
+    await f.agent.call();
+    expect(f.intent().state).toBe("Delivered");
+    await f.takesUp();
+    expect((await f.agent.call()).ran).toBe(true);
+    expect(f.intent().state).toBe("Acknowledged");
+  });
+});
+
+describe("serial: a blocked tool ran", () => {
+  test.each(["the turn ends", "the next call comes"])(
+    "and %s → the agent is paused",
+    async (what) => {
+      const paused: string[] = [];
+      const f = await family({
+        standStill: () => ({
+          hold: () => Promise.resolve({ still: true, open: [] }),
+          pause: ({ intentId }) => Promise.resolve((paused.push(intentId), null)),
+          release: () => Promise.resolve(),
+        }),
+      });
+      await f.amend("two\n");
+      await f.agent.call({ hook: "ignored" });
+      if (what === "the turn ends") await f.agent.stop();
+      else expect((await f.agent.call()).ran).toBe(false);
+      expect(f.intent().state).toBe("RecoveryRequired");
+      await waitFor(() => paused.includes(f.intent().intentId), 5_000, "the agent is paused");
+    },
+  );
 });
 
 describe("serial: two calls in one response", () => {

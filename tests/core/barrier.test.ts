@@ -203,6 +203,11 @@ describe("decideBoundary, main agent", () => {
       { act: "block", intentId: "i1", reason: "receipt-unreadable" },
     ],
     [
+      "receipt unreadable, of another conversation → redelivered to this one",
+      facts({ active: active({ receipt: "unreadable", sessionChanged: true }) }),
+      { act: "rebind", intentId: "i1", needsReconcile: false },
+    ],
+    [
       "diverged edge → pass",
       facts({ next: { ...detected, state: "TopologyDiverged" } }),
       { act: "pass" },

@@ -16,6 +16,7 @@ import {
   type ProcessFacts,
   type TreeQuery,
 } from "../../src/core/process-tree.ts";
+import { hookCommand } from "../../src/backends/harness/codex/settings.ts";
 
 const SEED = process.env["KIKI_TEST_SEED"];
 const SETTINGS = { numRuns: 300, ...(SEED === undefined ? {} : { seed: Number(SEED) }) };
@@ -271,6 +272,14 @@ describe("who is what", () => {
     expect(is("/bin/sh", launcher, "PreToolUse")).toBe(true);
     expect(is("/bin/bash", "-c", `'${launcher}' Stop`)).toBe(true);
     expect(is("sh", "-lc", `${launcher} PreToolUse || { echo blocked; exit 2; }`)).toBe(true);
+    for (const shell of ["/bin/bash", "/usr/bin/fish", "/bin/tcsh", "/bin/ksh"])
+      expect(is(shell, "-c", hookCommand(launcher, "PreToolUse"))).toBe(true);
+    const last = (words: string) => `'${launcher}' PreToolUse || /bin/sh -c '${words}; exit 2'`;
+    expect(is("sh", "-c", last("make"))).toBe(false);
+    expect(is("sh", "-c", last('echo "$(make)" >&2'))).toBe(false);
+    expect(is("sh", "-c", `${last('echo "a" >&2')} && make`)).toBe(false);
+    expect(is("sh", "-c", `${launcher} Stop || { echo a\nmake; exit 2; }`)).toBe(false);
+    expect(is("sh", "-c", `${launcher} Stop || { echo $(make); exit 2; }`)).toBe(false);
     expect(is("sh", "-c", `${launcher} Stop; sleep 600`)).toBe(false);
     expect(is("sh", "-c", `${launcher} Stop & make`)).toBe(false);
     expect(is("sh", "-c", `${launcher}x Stop`)).toBe(false);

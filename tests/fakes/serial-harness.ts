@@ -51,6 +51,7 @@ export class FakeRecords {
       else if (line.is === "output") outputs.set(line.id, line.text);
       else {
         responses.set(line.id, complete);
+        outputs.delete(line.id);
         if (line.command !== null) commands.set(line.id, line.command);
       }
     }

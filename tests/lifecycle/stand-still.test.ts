@@ -94,3 +94,21 @@ test.each([
     expect(server.state as string).toBe(after);
   },
 );
+
+test.each([false, true])(
+  "the pane's wrapper has ended and the harness was handed to the user's manager, paused %p → only the agent's own stand still",
+  async (paused) => {
+    const { harness, server } = incarnation("i-1");
+    const manager = processes.spawn({ name: "systemd" });
+    manager.session = manager.pgid = manager.pid;
+    const desktop = processes.spawn({ parent: manager.pid, name: "shell" });
+    processes.end(wrapper.pid);
+    harness.parent = manager.pid;
+    const of = { ...HELD, incarnation: "i-1", paused };
+    expect(await still.hold(of)).toMatchObject({ still: true });
+    expect([manager.state, desktop.state]).toEqual(["running", "running"]);
+    expect([server.state, harness.state]).toEqual(["stopped", paused ? "stopped" : "running"]);
+    await still.release("intent-1");
+    expect([server.state, harness.state, desktop.state]).toEqual(["running", "running", "running"]);
+  },
+);

@@ -169,3 +169,15 @@ test("record: what was read is not read again", () => {
   reader = new RolloutReader();
   expect(numbers()).toEqual({ other: 0, next: 1 });
 });
+
+test("record: an id that is used again → the earlier call's result is not the new one's, nor its command", () => {
+  writeFileSync(file, call("a", "one") + usage() + output("a", "1"));
+  expect(outputs()).toEqual({ a: "1" });
+  const named = { type: "function_call", name: "mcp__x", arguments: "{}", call_id: "a" };
+  appendFileSync(file, item(named));
+  expect(outputs()).toEqual({});
+  expect(reader.read(file)!.commands.has("a")).toBe(false);
+  expect(numbers()).toEqual({ a: 1 });
+  appendFileSync(file, usage() + output("a", "2"));
+  expect(outputs()).toEqual({ a: "2" });
+});

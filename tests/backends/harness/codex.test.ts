@@ -242,6 +242,22 @@ describe("generated home", () => {
     }
   });
 
+  test("a project, or the person, lets commands have some variables only → kiki's own stays among them", async () => {
+    const only = (spec: LaunchSpec) =>
+      settingsOf(spec).findLast((s) => s.startsWith("shell_environment_policy.include_only"));
+    expect(only(await launch())).toBeUndefined();
+    const own = ["-c", 'shell_environment_policy.include_only=["PATH"]'];
+    expect(only(await launch({ extraArgs: own }))).toContain('"PATH", "KIKI_INCARNATION"');
+    const filtered = await launch({
+      extraArgs: ["-c", "shell_environment_policy.filters.PATH=include"],
+    });
+    expect(settingsOf(filtered)).toContain(
+      'shell_environment_policy.filters.KIKI_INCARNATION="include"',
+    );
+    file("ws/.codex/config.toml", '[shell_environment_policy]\ninclude_only = ["HOME"]\n');
+    expect(only(await launch())).toContain('"HOME", "KIKI_INCARNATION"');
+  });
+
   test("catalog → every model direct, alone, asking for one call at a time; a model Codex never heard of as well", async () => {
     const models = (): Table[] =>
       (

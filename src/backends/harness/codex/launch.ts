@@ -11,7 +11,14 @@ import { provideAuth } from "./auth.ts";
 import { bundledModels, catalogText, seenUpgrades, type Model } from "./catalog.ts";
 import { checkLoginShell } from "./login-shell.ts";
 import { checkManaged, readManaged, type ManagedFile } from "./managed.ts";
-import { askCodex, foreignFeatures, foreignHooks, judge, type Preflight } from "./preflight.ts";
+import {
+  askCodex,
+  foreignFeatures,
+  foreignHooks,
+  judge,
+  keepMark,
+  type Preflight,
+} from "./preflight.ts";
 import { nativeProgram } from "./program.ts";
 import { configText, overrides, pinned, type ThreadSettings } from "./settings.ts";
 import { jjStores } from "./stores.ts";
@@ -99,6 +106,7 @@ class Launch {
       seenUpgrades: {},
       foreign: {},
       projectFeatures: [],
+      variables: null,
       writableRoots: [...writableRootsOf(request.extraArgs), ...jjStores(this.#workspace)],
     };
   }
@@ -114,12 +122,13 @@ class Launch {
     let preflight = await this.#ask();
     const foreign = foreignHooks(preflight, this.#settings.configFile);
     const projectFeatures = foreignFeatures(preflight);
+    const variables = keepMark(preflight);
     const effective = preflight.config["model"];
     const unknownModel = model === null && typeof effective === "string" && effective !== model;
     if (unknownModel) model = effective;
-    const news = Object.keys(foreign).length + projectFeatures.length > 0;
+    const news = Object.keys(foreign).length + projectFeatures.length > 0 || variables !== null;
     if (news || (unknownModel && !models.some(({ slug }) => slug === model))) {
-      this.#settings = { ...this.#settings, foreign, projectFeatures };
+      this.#settings = { ...this.#settings, foreign, projectFeatures, variables };
       this.#writeSettings(models, model);
       preflight = await this.#ask();
     }

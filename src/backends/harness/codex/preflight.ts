@@ -7,7 +7,7 @@ import { canonicalJson } from "../../../core/canonical.ts";
 import { baseEnv, converse } from "../../exec.ts";
 import { HOOK_EVENTS, trustHash, trustKey, type HookEventName } from "./hook-trust.ts";
 import { notExclusive } from "./managed.ts";
-import { hookCommand, isTable, type Toml, type TomlTable } from "./settings.ts";
+import { hookCommand, isTable, MARK_VARIABLE, type Toml, type TomlTable } from "./settings.ts";
 
 /** 0.2 s on a quiet machine; the first start in a home makes its databases. */
 const TIMEOUT_MS = 30_000;
@@ -124,6 +124,21 @@ export function foreignFeatures(preflight: Preflight): string[] {
     .map(([name]) => name)
     .filter((name) => name !== "hooks" && /^[\w-]+$/.test(name))
     .filter((name) => layerOf(preflight, `features.${name}`) === "project");
+}
+
+/**
+ * What keeps kiki's variable in the commands of an agent where somebody lets them have some variables only (0.171.0:
+ * `include_only`, and `include` among the `filters`, also take what `set` has given); null: nobody does.
+ */
+export function keepMark(preflight: Preflight): TomlTable | null {
+  const only = at(preflight.config, "shell_environment_policy.include_only");
+  if (Array.isArray(only) && only.length > 0)
+    return { include_only: [...only.filter((name) => name !== MARK_VARIABLE), MARK_VARIABLE] };
+  const filters = at(preflight.config, "shell_environment_policy.filters");
+  // One that only excludes lets everything else through, and `set` comes after it.
+  return isTable(filters) && Object.values(filters).includes("include")
+    ? { filters: { [MARK_VARIABLE]: "include" } }
+    : null;
 }
 
 /** Settings of a project that would let tools run past every hook, or take the session record away. */

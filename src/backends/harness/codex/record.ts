@@ -173,6 +173,9 @@ function takeLine(known: Known, line: Buffer): void {
     case "function_call":
     case "custom_tool_call":
       known.responses.set(id, known.responseCount);
+      // A provider may use an id again: what the earlier call got is nothing of this one's.
+      known.outputs.delete(id);
+      known.commands.delete(id);
       takeCommand(known, id, item);
       return;
     case "function_call_output":

@@ -26,6 +26,9 @@ export const FEATURES_OFF = [
   "view_image",
 ] as const;
 
+/** Shows whose a process is. */
+export const MARK_VARIABLE = "KIKI_INCARNATION";
+
 export type Toml = string | number | boolean | readonly Toml[] | { [key: string]: Toml };
 export type TomlTable = { [key: string]: Toml };
 
@@ -47,6 +50,8 @@ export interface ThreadSettings {
   projectFeatures: readonly string[];
   /** Folders that Codex's sandbox lets commands write besides the workspace: jj's stores, and what the person named. */
   writableRoots: readonly string[];
+  /** What keeps kiki's variable where somebody lets commands have some variables only; null: nobody does. */
+  variables: TomlTable | null;
 }
 
 /** What no other layer may overrule. */
@@ -67,7 +72,10 @@ export function pinned(s: ThreadSettings): TomlTable {
       ? {}
       : { sandbox_workspace_write: { writable_roots: s.writableRoots } }),
     // By it kiki knows the processes of an agent, whatever a policy keeps from them.
-    shell_environment_policy: { set: { KIKI_INCARNATION: s.incarnation } },
+    shell_environment_policy: {
+      set: { KIKI_INCARNATION: s.incarnation },
+      ...s.variables,
+    },
     ...(s.catalogFile === null ? {} : { model_catalog_json: s.catalogFile }),
     ...(s.briefing === null ? {} : { developer_instructions: s.briefing }),
   };
