@@ -1,7 +1,7 @@
 /** What every part of a reconciliation does: pin an operation, probe the files, make its plan and tokens durable. */
 import type { OpId } from "../core/ids.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
-import { attribute } from "../store/ops.ts";
+import { attribute, attributionOf } from "../store/ops.ts";
 import { changeIntents } from "./moves.ts";
 import { meetHeadsOf } from "./one-head.ts";
 import type { Scene } from "./scene.ts";
@@ -25,10 +25,16 @@ export function persistPlan(scene: Scene, fingerprint: string): void {
   scene.before = fingerprint;
 }
 
-/** A token is durable, and part of the plan, before the command that carries it runs. */
+/**
+ * A token is durable, and part of the plan, before the command that carries it runs. What kiki does to other edges counts
+ * from the view before the first command that is not recorded yet: a recovery may come before any plan (its harness ran a
+ * refused tool first), or after what was planned was recorded.
+ */
 export function newToken(scene: Scene, fingerprint: string): string {
   const { deps, intent, plan } = scene;
   const token = deps.ids.uuid();
+  const owed = plan.tokens.some((known) => attributionOf(deps.db, known)?.live === true);
+  if (!owed) plan.startOp = scene.probedOp;
   plan.tokens.push(token);
   changeIntents(deps, (changes) => {
     attribute(deps.db, {

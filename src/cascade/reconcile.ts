@@ -266,10 +266,8 @@ async function planFrom(
   childHead: CommitId,
   parentHead: CommitId,
 ): Promise<WorkspaceProbe> {
-  if (scene.plan.startOp === "") {
-    scene.plan.startOp = op;
-    scene.plan.childHead = childHead;
-  }
+  if (scene.plan.startOp === "") scene.plan.startOp = op;
+  if (scene.plan.childHead === "") scene.plan.childHead = childHead;
   scene.plan.kind = decided.kind;
   scene.plan.toBase = decided.kind === "AlreadyAligned" ? parentHead : decided.toBase;
   const probe = await probeNow(scene, op);

@@ -35,7 +35,8 @@ export async function recordResult(scene: Scene, result: ReconcileResult): Promi
 
 /**
  * What kiki's own operations of this plan mean for everybody else, when the reconciliation itself stops: the watcher
- * leaves our tokens to us, so nobody else would record it. `extra` runs in the same transaction.
+ * leaves our tokens to us, so nobody else would record it. `extra` runs in the same transaction. `op` null: there is no
+ * one view to compare, and the tokens stay owed, to whoever goes on or to the watcher (`abandonedTokens`).
  */
 export async function recordOthers(
   scene: Scene,
@@ -74,7 +75,7 @@ export async function recordOthers(
               op: now!,
             });
           }
-          for (const token of plan.tokens) closeAttribution(deps.db, token);
+          if (meaning !== null) for (const token of plan.tokens) closeAttribution(deps.db, token);
         });
       });
       return;

@@ -10,6 +10,7 @@ import type { Views } from "./views.ts";
 
 /** What is durable before the first mutation. */
 export interface ReconcilePlan {
+  /** The view before the first of its operations that is not recorded yet; "": before any plan. */
   startOp: OpId;
   childHead: CommitId;
   fromBase: CommitId;

@@ -5,6 +5,7 @@
  */
 import { errorLine } from "../core/errors.ts";
 import type { OpId } from "../core/ids.ts";
+import { needsMarker } from "../core/intent.ts";
 import { admit, isOver, openCalls, setAnswer } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
 import { intentById } from "../store/intents.ts";
@@ -99,9 +100,7 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
   if (unhooked !== null) return unproved(s, unhooked);
   // Complete the picture before committing to it: the newest transition, coalesced, is what gets bound.
   await s.refresh();
-  const intent = intentById(s.deps.db, s.intentId);
-  const still = intent?.state === "Detected" || (s.mode === "rebind" && isUnderWay(intent));
-  if (!still) return giveUp(s, null);
+  if (!isStillOpen(s)) return giveUp(s, null);
   if ((await s.deps.jj.heads()).length !== 1) return giveUp(s, "jj has several operation heads");
   ensureMarker(s.deps, s.caller.threadId, s.intentId);
   // Create-then-check against write-then-list: a call that passed unseen shows its file here, or saw the marker.
@@ -114,8 +113,28 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
     if (s.mode === "bind") refreshMarker(s.deps, s.caller.threadId);
     return giveUp(s, "its batch ended first");
   }
+  // Another refresh, or a person, may have changed the intent during these waits.
+  if (!isStillOpen(s)) return movedMeanwhile(s);
   commitBinding(s);
   return true;
+}
+
+/** The intent can be bound, as far as its own state goes. */
+function isStillOpen(s: SettleInput): boolean {
+  const intent = intentById(s.deps.db, s.intentId);
+  return intent?.state === "Detected" || (s.mode === "rebind" && isUnderWay(intent));
+}
+
+/** Calls pass where nothing is left to do; where somebody else has begun with it they are refused, and ask again. */
+function movedMeanwhile(s: SettleInput): false {
+  const { db } = s.deps;
+  refreshMarker(s.deps, s.caller.threadId);
+  const intent = intentById(db, s.intentId);
+  if (intent === null || !needsMarker(intent.state, intent.barrier !== null))
+    return giveUp(s, null);
+  s.settling.open = false;
+  answerAll(s, HOLD_TEXT);
+  return false;
 }
 
 /** Something changes files that no hook tells of, so that a barrier would not hold it. Nothing is bound or mutated. */
@@ -163,7 +182,7 @@ function overBy(s: SettleInput, h: Hold): boolean {
 }
 
 /** Nothing was mutated: the batch is let through, durably, before any of its calls is released. */
-function giveUp(s: SettleInput, why: string | null): boolean {
+function giveUp(s: SettleInput, why: string | null): false {
   if (why !== null) {
     const { threadId } = s.caller;
     noteUnbindable(s.deps, s.boundary, { threadId, intentId: s.intentId, why });

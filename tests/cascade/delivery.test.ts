@@ -1,4 +1,5 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { setIntentState } from "../../src/store/intents.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, type Agent, type Answer, type Rig, type TestThread } from "./rig.ts";
 
@@ -188,6 +189,23 @@ test("another agent's batch still in flight → nothing bound, nothing changed, 
   await f.agent.close([{ toolUseId: "sub-1", text: null }], "agent-7");
   await f.agent.close([answer]);
   expect((await f.agent.call()).text).toBe(intent(f).payload);
+});
+
+test("the work is superseded while the barrier is being set → the batch passes, nothing is loud", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const { db } = f.rig;
+  await f.rig.reboot({
+    at: (name) => {
+      if (name !== "intent.marker-written.effected") return;
+      const reason = "the child already stands on it";
+      setIntentState(db, intent(f).intentId, "Detected", "Superseded", { reason });
+    },
+  });
+  expect((await f.agent.call()).text).toBeNull();
+  expect(intent(f).state).toBe("Superseded");
+  expect(f.rig.barrier(f.child)).toBe(false);
+  expect(f.rig.attention(f.child)).toEqual([]);
 });
 
 test("in-flight batch closes while a call is held → bound then, not before", async () => {
