@@ -148,7 +148,10 @@ describe("several operation heads, real jj", () => {
   test("jj commands of five more at the same moment → one head in the end, everybody answered", async () => {
     const { rig } = await family();
     await fork(rig, bookmark("x"), bookmark("y"));
-    const others = [1, 2, 3, 4, 5].map((n) => rig.repo.jj(bookmark(`z${n}`)));
+    // jj 0.46 refuses at times where commands of one workspace merge heads beside each other: none looks at files here.
+    const others = [1, 2, 3, 4, 5].map((n) =>
+      rig.repo.jj(["--ignore-working-copy", ...bookmark(`z${n}`)]),
+    );
     const asked = [1, 2, 3].map(() => rig.cascade.refreshToOneHead());
     await Promise.all([...others, ...asked]);
     const op = await rig.cascade.refreshToOneHead();

@@ -77,12 +77,12 @@ export const HISTORY: readonly Scenario[] = [
       world.in("default").write("p.txt", "nobody has recorded this\n");
       const before = world.files("default");
       const release = await world.holdWorkspace("default");
-      // Two at the same time.
-      await Promise.all(["token-one", "token-two"].map((token) => world.repo.mergeHeads(token)));
+      // Two at the same time; whose operation it becomes is nobody's to say.
+      await Promise.all([1, 2].map(() => world.repo.mergeHeads("token-one")));
       await release();
       const [merge] = await world.repo.operations(await see.head(), 1);
       expect([...merge!.parents].sort()).toEqual(heads);
-      expect(merge!.args).toMatch(/token-(one|two)/);
+      expect(merge!.args).toContain("token-one");
       expect(merge!.isSnapshot).toBe(false);
       expect(world.files("default")).toEqual(before);
       await world.repo.mergeHeads("token-three");

@@ -242,7 +242,7 @@ export const REGRESSIONS: Chapter = {
     {
       what: "multi-parent and divergent operation graphs: all reachable ancestors, parents first",
       by: {
-        [CASCADE]: ["two operation heads, then jj's merge of them → all interpreted"],
+        [CASCADE]: ["two operation heads → all interpreted; merged at the next boundary"],
         [WATCHING]: [
           "the same operations one by one, or all at once after a boot",
           "merge of operations: both sides moved the parent",
