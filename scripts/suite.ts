@@ -68,9 +68,8 @@ async function leftBehind(runRoot: string): Promise<Leftover[]> {
 async function runTests(runRoot: string, suite: Suite): Promise<Tally> {
   const { files, options, env } = suite;
   const report = join(runRoot, "junit.xml");
-  // Tests wait for programs more than half of their time, so one more than there are cores. At least two, because only
-  // workers survive a test that ends its process.
-  const workers = Math.max(2, Math.min(MAX_WORKERS, availableParallelism() + 1));
+  // One worker per core; at least two, because only workers survive a test that ends its process.
+  const workers = Math.max(2, Math.min(MAX_WORKERS, availableParallelism()));
   const child = Bun.spawn(
     [
       process.execPath,

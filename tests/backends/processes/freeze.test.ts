@@ -101,11 +101,13 @@ describe.skipIf(!LINUX)("freeze on Linux under tmux", () => {
 
   test("job that was stopped before → recorded so, still stopped after resume; the others run", async () => {
     await box.pane(
-      `sh -c 'echo $$ >$D/stopped; kill -STOP $$; echo x >$D/woke; exec sleep 600' &
+      // Who starts it continues its group once, at the beginning: it stops again until it was seen.
+      `sh -c 'echo $$ >$D/stopped; until [ -e $D/seen ]; do kill -STOP $$; done; echo x >$D/woke; exec sleep 600' &
        sh -c 'echo $$ >$D/running; exec sleep 600' & exec sleep 600`,
     );
     const [halted, running] = [await box.written("stopped"), await box.written("running")];
     await waitFor(() => box.state(halted) === "stopped", 5000, "the job stopped");
+    box.file("seen", "");
     await frozen();
     const rows = heldBy(box.db, box.request.owner);
     expect(rows.filter((row) => row.wasStopped).map((row) => row.pid)).toEqual([halted.pid]);
