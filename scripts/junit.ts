@@ -12,6 +12,8 @@ export interface Tally {
   skipped: number;
   /** One line per failure: "<file>: <test>". */
   failures: string[];
+  /** Seconds that the tests of each file took, without its set-up; the slowest first. */
+  slowest: { file: string; seconds: number }[];
 }
 
 const ENTITIES: Record<string, string> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
@@ -31,12 +33,13 @@ function attribute(attributes: string, name: string): string {
  * ended the process before it could report: bun prints such an error but reports no case for it.
  */
 export function tally(xml: string, expected: string[]): Tally {
-  const result: Tally = { passed: 0, skipped: 0, failures: [] };
-  const reported = new Set<string>();
+  const result: Tally = { passed: 0, skipped: 0, failures: [], slowest: [] };
+  const reported = new Map<string, number>();
   for (const match of xml.matchAll(/<testcase\s([^>]*?)(?:\/>|>([\s\S]*?)<\/testcase>)/g)) {
     const [, attributes = "", body = ""] = match;
     const file = attribute(attributes, "file");
-    reported.add(file);
+    const seconds = Number(attribute(attributes, "time")) || 0;
+    reported.set(file, (reported.get(file) ?? 0) + seconds);
     if (/<(failure|error)\b/.test(body)) {
       const suite = attribute(attributes, "classname");
       const name = [suite, attribute(attributes, "name")].filter(Boolean).join(" > ");
@@ -50,5 +53,8 @@ export function tally(xml: string, expected: string[]): Tally {
   for (const file of expected) {
     if (!reported.has(file)) result.failures.push(`${file}: reported no test (did it load?)`);
   }
+  result.slowest = [...reported]
+    .map(([file, seconds]) => ({ file, seconds }))
+    .sort((a, b) => b.seconds - a.seconds);
   return result;
 }

@@ -27,6 +27,8 @@ const MAX_WORKERS = 4;
 // A daemon that was told to stop may still be writing its last lines.
 const SETTLE_MS = 5_000;
 const SETTLE_POLL_MS = 100;
+// So many files are named at the end, for whoever wants the suite faster.
+const SLOWEST = Number(process.env["KIKI_TEST_SLOWEST"] ?? 8);
 
 /**
  * The environment of a test run: the caller's own tmux, jj, git and kiki settings must not reach
@@ -114,6 +116,11 @@ export async function runSuite(suite: Suite): Promise<Tally> {
     const left = await leftBehind(runRoot);
     endProcesses(left);
     for (const { what } of left) result.failures.push(`left behind: ${what}`);
+    if (result.slowest.length > SLOWEST) {
+      const named = result.slowest.slice(0, SLOWEST);
+      const all = named.map(({ file, seconds }) => `${file} ${seconds.toFixed(0)} s`);
+      console.log(`\nslowest files: ${all.join(", ")}`);
+    }
     if (result.failures.length > 0) console.log("\nfailed:");
     for (const failure of result.failures) console.log(`  ${failure}`);
     return result;

@@ -114,9 +114,9 @@ describe("tools.sh", () => {
 
 describe("test runner", () => {
   const XML = `<testsuites tests="4"><testsuite name="tests/a.test.ts">
-    <testcase name="a: x → &lt;y&gt;" classname="" file="tests/a.test.ts" />
+    <testcase name="a: x → &lt;y&gt;" classname="" file="tests/a.test.ts" time="0.5" />
     <testcase name="skipped" classname="" file="tests/a.test.ts"><skipped /></testcase>
-    <testcase name="fails" classname="g" file="tests/a.test.ts">
+    <testcase name="fails" classname="g" file="tests/a.test.ts" time="0.25">
       <failure type="Error" message="no">at &lt;testcase name=&quot;no&quot;</failure>
     </testcase></testsuite></testsuites>`;
 
@@ -125,6 +125,7 @@ describe("test runner", () => {
       passed: 1,
       skipped: 1,
       failures: ["tests/a.test.ts: g > fails"],
+      slowest: [{ file: "tests/a.test.ts", seconds: 0.75 }],
     });
   });
 

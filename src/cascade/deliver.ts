@@ -345,17 +345,23 @@ export class Deliver {
     if (hold === undefined) return boundary.takeEarly(token) ?? this.#deny(caller, HOLD_TEXT);
     hold.confirmed = true;
     boundary.changed();
+    let leave = (): void => undefined;
     const gone = new Promise<HookDecision>((resolve) => {
-      const leave = (): void => {
+      leave = (): void => {
         hold.gone = true;
         boundary.changed();
         resolve(this.#deny(caller, HOLD_TEXT));
       };
-      // A signal that fired already fires no event any more.
-      if (signal.aborted) leave();
-      else signal.addEventListener("abort", leave);
     });
-    return Promise.race([hold.answer, gone]);
+    // A signal that fired already fires no event any more.
+    if (signal.aborted) leave();
+    else signal.addEventListener("abort", leave);
+    try {
+      return await Promise.race([hold.answer, gone]);
+    } finally {
+      // One that ends with the daemon only would keep every call that ever listened to it (Bun 1.4.5).
+      signal.removeEventListener("abort", leave);
+    }
   }
 }
 

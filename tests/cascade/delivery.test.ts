@@ -1,4 +1,5 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { getEventListeners } from "node:events";
 import { setIntentState } from "../../src/store/intents.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, type Agent, type Answer, type Rig, type TestThread } from "./rig.ts";
@@ -63,6 +64,19 @@ test("batch admitted before the work was detected → its later sibling passes, 
   await f.agent.close([first, sibling]);
   expect((await f.agent.call()).text).toContain("[kiki]");
   expect(f.rig.file(f.child, "parser.txt")).toBe("two\n");
+});
+
+test("held call that is answered → nothing of it stays with the daemon's own signal", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const asked = await f.agent.ask(f.agent.newId());
+  if (asked.decision !== "hold") throw new Error("not held");
+  const daemon = new AbortController();
+  const request = AbortSignal.any([new AbortController().signal, daemon.signal]);
+  const answer = f.agent.confirm(asked.token, request);
+  expect(getEventListeners(request, "abort")).toHaveLength(1);
+  expect((await answer).decision).toBe("deny");
+  expect(getEventListeners(request, "abort")).toEqual([]);
 });
 
 test("five concurrent first calls → one materialisation, all blocked with the same bytes", async () => {

@@ -1,5 +1,6 @@
 /** What goes wrong in the intents' world, and what a dead daemon is left with. */
 import type { JjRepo } from "../../src/ports/jj.ts";
+import { never } from "../support/never.ts";
 
 /** jj commands the cascade runs that change something, with the place of their token. */
 export const COMMANDS = {
@@ -49,8 +50,6 @@ export interface Mortal {
 /** Thrown out of a synchronous call of a daemon that dies or is dead. */
 export class Killed extends Error {}
 
-export const NEVER = new Promise<never>(() => undefined);
-
 /** The same object while its owner lives; afterwards nothing of it does anything, or ever answers. */
 export function mortal<T extends object>(life: Mortal, target: T): T {
   return new Proxy(target, {
@@ -58,13 +57,13 @@ export function mortal<T extends object>(life: Mortal, target: T): T {
       const value = Reflect.get(target, name) as unknown;
       if (typeof value !== "function") return value;
       return (...args: unknown[]) => {
-        if (life.dead && name === "sleep") return NEVER;
+        if (life.dead && name === "sleep") return never();
         if (life.dead) throw new Killed();
         const result = (value as (...a: unknown[]) => unknown).apply(target, args);
         if (!(result instanceof Promise)) return result;
         return result.then(
-          (answer: unknown) => (life.dead ? NEVER : answer),
-          (error: unknown) => (life.dead ? NEVER : Promise.reject(error as Error)),
+          (answer: unknown) => (life.dead ? never() : answer),
+          (error: unknown) => (life.dead ? never() : Promise.reject(error as Error)),
         );
       };
     },

@@ -25,6 +25,7 @@ import { FakeJj } from "../fakes/jj.ts";
 import type { FakePerson } from "../fakes/jj/person.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
 import { cascadeFilesOn, SimFiles } from "../sim/disk.ts";
+import { never } from "../support/never.ts";
 import { CrashAgents } from "./intent-agents.ts";
 import { IntentOracle } from "./intent-oracle.ts";
 import {
@@ -39,7 +40,6 @@ import {
   COMMANDS,
   Killed,
   mortal,
-  NEVER,
   type Absence,
   type Command,
   type Mortal,
@@ -342,9 +342,9 @@ export class IntentWorld implements IntentScene {
       sha256: sha256Hex,
       raiseAttention: (row) => void raiseAttention(life.db, { ...row, now: clock.now() }),
       waitReady: (incarnation) =>
-        life.dead ? NEVER : Promise.resolve(sessionById(life.db, incarnation)?.readyAt !== null),
+        life.dead ? never() : Promise.resolve(sessionById(life.db, incarnation)?.readyAt !== null),
       sessionStarted: (incarnation, sessionId) => {
-        if (life.dead) return NEVER;
+        if (life.dead) return never();
         this.agents.sessionStarted(incarnation, sessionId);
         return Promise.resolve();
       },
@@ -380,14 +380,14 @@ export class IntentWorld implements IntentScene {
       get: (_, name: string) => {
         if (typeof bare[name] !== "function") return bare[name];
         return async (...args: unknown[]) => {
-          if (life.dead) return NEVER;
+          if (life.dead) return never();
           const run = (): Promise<unknown> => bare[name]!(...args);
           const tokenOf = COMMANDS[name as Command];
           const result =
             tokenOf === undefined
               ? await run()
               : await this.#command(name as Command, tokenOf(args) as string, run);
-          return life.dead ? NEVER : result;
+          return life.dead ? never() : result;
         };
       },
     });
@@ -421,7 +421,7 @@ export class IntentWorld implements IntentScene {
         break;
     }
     this.#kill();
-    return NEVER;
+    return never();
   }
 
   /** A command whose daemon is dead is seen for a while, and ends. */

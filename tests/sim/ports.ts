@@ -4,6 +4,7 @@
  * answer any more: nothing of it can touch the world.
  */
 import { fail } from "../../src/core/errors.ts";
+import { never } from "../support/never.ts";
 import type { Random } from "../support/random.ts";
 
 /** One life of a daemon, as the ports see it. */
@@ -52,7 +53,6 @@ export interface CallOptions {
 }
 
 const MAX_PARKED = 5;
-const NEVER = new Promise<never>(() => undefined);
 
 export class Ports {
   /** Every call so far. */
@@ -82,20 +82,20 @@ export class Ports {
     options: CallOptions = {},
   ): Promise<T> {
     this.calls += 1;
-    if (life.dead) return NEVER;
+    if (life.dead) return never();
     if (options.deadly !== false && this.#dies(name)) return this.#lastCall(name, run, options);
     const { unsteady = false } = options;
     if (unsteady && this.#chance(this.rates.park)) {
       await this.#park(life, `${name} begins`, run, options);
-      if (life.dead) return NEVER;
+      if (life.dead) return never();
     }
     const fails = unsteady && this.#chance(this.rates.fail);
     if (fails && this.#random.chance(0.5)) throw this.#failure(name, "before");
     const value = await run();
-    if (life.dead) return NEVER;
+    if (life.dead) return never();
     if (unsteady && this.#chance(this.rates.park)) {
       await this.#park(life, `${name} answers`, null, options);
-      if (life.dead) return NEVER;
+      if (life.dead) return never();
     }
     if (fails) throw this.#failure(name, "after");
     return value;
@@ -172,7 +172,7 @@ export class Ports {
     }
     this.kill(`${way} ${name}`);
     if (way === "on" && token !== undefined) this.#survive(name, token, run);
-    return NEVER;
+    return never();
   }
 
   #survive(name: string, token: string, run: () => Promise<unknown>): void {
