@@ -70,8 +70,9 @@ async function leftBehind(runRoot: string): Promise<Leftover[]> {
 async function runTests(runRoot: string, suite: Suite): Promise<Tally> {
   const { files, options, env } = suite;
   const report = join(runRoot, "junit.xml");
-  // One worker per core; at least two, because only workers survive a test that ends its process.
-  const workers = Math.max(2, Math.min(MAX_WORKERS, availableParallelism()));
+  // Tests wait for programs much of their time, so one more than there are cores. At least two, because only workers
+  // survive a test that ends its process.
+  const workers = Math.max(2, Math.min(MAX_WORKERS, availableParallelism() + 1));
   const child = Bun.spawn(
     [
       process.execPath,

@@ -9,6 +9,7 @@ import { attributionOf } from "../../src/store/ops.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { holdLock } from "../support/hold-lock.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
+import { thorough } from "../support/thorough.ts";
 import { makeRig, type Rig, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
@@ -211,9 +212,9 @@ describe("several operation heads, real jj", () => {
     expect((await f.agent.batch())[0]!.text).toBe(f.rig.intents(f.child)[0]!.payload);
   });
 
-  test.each(["intent.merge-heads.before", "intent.merge-heads.effected"] as const)(
-    "daemon dies at %s → the next one tells the agent, nothing twice",
-    async (point) => {
+  for (const point of ["intent.merge-heads.before", "intent.merge-heads.effected"] as const) {
+    const at = point.endsWith("effected") ? test : thorough;
+    at(`daemon dies at ${point} → the next one tells the agent, nothing twice`, async () => {
       const f = await family();
       await f.amend("two\n");
       let armed = true;
@@ -235,8 +236,8 @@ describe("several operation heads, real jj", () => {
         (op) => op.parents.length > 1,
       );
       expect(merges).toHaveLength(1);
-    },
-  );
+    });
+  }
 
   test("heads part in the middle of a parent advance → merged, rebased once, told", async () => {
     let armed = true;

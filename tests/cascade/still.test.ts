@@ -6,11 +6,12 @@ import { afterAll, afterEach, describe, expect, setDefaultTimeout, test } from "
 import { readFileSync } from "node:fs";
 import type { Box } from "../backends/processes/rig.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { isThorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
 import { busyAgent, type BusyAgent } from "./busy.ts";
 import type { Rig, TestThread } from "./rig.ts";
 
-const ROUNDS = Number(process.env["KIKI_TEST_ROUNDS"] ?? 3);
+const ROUNDS = Number(process.env["KIKI_TEST_ROUNDS"] ?? (isThorough ? 3 : 1));
 const ROUND_MS = 60_000;
 setDefaultTimeout(ROUND_MS);
 let box: Box | null = null;

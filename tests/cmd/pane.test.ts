@@ -19,6 +19,8 @@ import { waitFor } from "../support/wait.ts";
 const REPO = "11111111-1111-4111-8111-111111111111";
 const THREAD = "22222222-2222-4222-8222-222222222222";
 const ROOT = join(import.meta.dir, "../..");
+/** In the foreground, whatever its priority is. */
+const FOREGROUND_SLEEP = /^S[<N]?\+\s+sleep 600/m;
 
 const ends: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -466,12 +468,12 @@ describe("shell pane", () => {
     const tty = pane.tmux.ok("display-message", "-p", "-t", pane.paneId, "#{pane_tty}");
     const foreground = () =>
       Bun.spawnSync(["ps", "-o", "stat=,args=", "-t", tty]).stdout.toString();
-    await waitFor(() => /^S\+\s+sleep 600/m.test(foreground()), 5000, foreground);
+    await waitFor(() => FOREGROUND_SLEEP.test(foreground()), 5000, foreground);
     pane.send("C-z");
     await pane.waitForText(/Stopped\s+sleep 600/);
     pane.type("fg");
     pane.enter();
-    await waitFor(() => /^S\+\s+sleep 600/m.test(foreground()), 5000, foreground);
+    await waitFor(() => FOREGROUND_SLEEP.test(foreground()), 5000, foreground);
     pane.send("C-c");
     pane.type("echo back=$?");
     pane.enter();

@@ -1,5 +1,6 @@
 /** Many at once, and the ground taken away: whole binary, real jj and tmux. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { isThorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
 import { initialised, type World } from "../support/world.ts";
 
@@ -14,30 +15,33 @@ async function keep(w: Promise<World>): Promise<World> {
   return made;
 }
 
-test("kk new: 20 at once, some of one name and some without → 20 threads, each asked about once", async () => {
+const EACH = isThorough ? 4 : 2;
+const ALL = EACH * 5;
+
+test(`kk new: ${ALL} at once, some of one name and some without → ${ALL} threads, each asked about once`, async () => {
   const w = await keep(initialised());
-  // 12 names, 4 times the same one, 4 times none at all.
-  const named = Array.from({ length: 12 }, (_, n) => [`task ${n}`]);
-  const twins = Array.from({ length: 4 }, () => ["twin"]);
-  const nameless = Array.from({ length: 4 }, () => []);
+  // Names, the same one several times, none at all.
+  const named = Array.from({ length: EACH * 3 }, (_, n) => [`task ${n}`]);
+  const twins = Array.from({ length: EACH }, () => ["twin"]);
+  const nameless = Array.from({ length: EACH }, () => []);
   const began = performance.now();
   const results = await Promise.all(
     [...named, ...twins, ...nameless].map((name) =>
       w.kkOnTerminal(["new", ...name, "--detach"], "y"),
     ),
   );
-  console.log(`20 at once: ${((performance.now() - began) / 1_000).toFixed(1)} s`);
+  console.log(`${ALL} at once: ${((performance.now() - began) / 1_000).toFixed(1)} s`);
   expect(results.filter((r) => r.code !== 0).map((r) => r.screen)).toEqual([]);
-  expect(results.map((r) => r.screen.split("[y/N]").length - 1)).toEqual(Array(20).fill(1));
+  expect(results.map((r) => r.screen.split("[y/N]").length - 1)).toEqual(Array(ALL).fill(1));
   const threads = await w.threads();
   const names = threads.map((t) => t.name);
   expect(names.filter((name) => !name.startsWith("unnamed-")).sort()).toEqual(
-    [...named.flat(), "twin", "twin-2", "twin-3", "twin-4"].sort(),
+    [...named.flat(), ...twins.map((_, n) => (n === 0 ? "twin" : `twin-${n + 1}`))].sort(),
   );
-  expect(new Set(names).size).toBe(20);
+  expect(new Set(names).size).toBe(ALL);
   expect(threads.every((t) => t.lifecycle === "Active")).toBe(true);
   for (const field of ["bookmark", "tmuxSession"] as const) {
-    expect(new Set(threads.map((t) => t[field])).size).toBe(20);
+    expect(new Set(threads.map((t) => t[field])).size).toBe(ALL);
   }
 });
 

@@ -8,6 +8,7 @@ import { openUserDb } from "../../src/store/open.ts";
 import { claudeShim, type ShimBehaviour } from "../support/claude-shim.ts";
 import { runAs } from "../support/jj-repo.ts";
 import { onTerminal, type TerminalResult } from "../support/person.ts";
+import { thorough } from "../support/thorough.ts";
 import { initialised, type World } from "../support/world.ts";
 
 setDefaultTimeout(120_000);
@@ -130,12 +131,15 @@ for (const [behaviour, name, why] of [
   });
 }
 
-test("an unknown version that does not answer → refused within the limit; no process and no folder is left", async () => {
-  const made = await kkNew("hangs", "stuck");
-  expect(made.code).not.toBe(0);
-  expect(flat(made.screen)).toContain("it did not come to an end within 20 s");
-  expect((await doctor("hangs")).detail).toContain("it did not come to an end within 20 s");
-  expect(readdirSync(statePaths(w.stateDir).proofs)).toEqual([]);
-  const left = Bun.spawnSync(["pgrep", "-f", statePaths(w.stateDir).proofs]).stdout.toString();
-  expect(left).toBe("");
-});
+thorough(
+  "an unknown version that does not answer → refused within the limit; no process and no folder is left",
+  async () => {
+    const made = await kkNew("hangs", "stuck");
+    expect(made.code).not.toBe(0);
+    expect(flat(made.screen)).toContain("it did not come to an end within 20 s");
+    expect((await doctor("hangs")).detail).toContain("it did not come to an end within 20 s");
+    expect(readdirSync(statePaths(w.stateDir).proofs)).toEqual([]);
+    const left = Bun.spawnSync(["pgrep", "-f", statePaths(w.stateDir).proofs]).stdout.toString();
+    expect(left).toBe("");
+  },
+);

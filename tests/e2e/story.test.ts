@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { bash, moments, read, say, touch, wait, write, type Moment } from "../support/scenario.ts";
+import { thorough } from "../support/thorough.ts";
 import { initialised, type ThreadState, type World } from "../support/world.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -191,51 +192,54 @@ function spans(
     });
 }
 
-test.each(["Reconciling", "Materialized", "Delivered"])(
-  "kill -9 of the daemon once the intent is %s, restart before the batch closes → the story ends the same",
-  async (moment) => {
-    const w = await world();
-    const log = join(w.dir, "child.ndjson");
-    const { child } = await family(w, log);
-    const recorder = recordChanges(child);
-    w.raise("amend");
-    await detected(w);
-    const db = repoDb(w);
-    // The exclusive third call of the batch comes after the first two were answered: the batch is open all the while.
-    w.raise("batch-1");
-    await waitFor(
-      () => {
-        const row = db.query<{ state: string }, []>("SELECT state FROM sync_intents").get();
-        const order = ["Detected", "Reconciling", "Materialized", "Delivered"];
-        return order.indexOf(row!.state) >= order.indexOf(moment);
-      },
-      30_000,
-      moment,
-    );
-    process.kill(w.daemonPid(), "SIGKILL");
-    await waitFor(
-      () => existsSync(w.signal("told-1")),
-      90_000,
-      () => `the child going on\n${story(w)}`,
-    );
-    await settled(w, 1);
-    recorder.stop();
-    expect(readFileSync(join(child, "parser.ts"), "utf8")).toBe("v2\n");
-    const all = moments(log);
-    expect(
-      all.filter((m) => m.kind === "result" && m.result?.endsWith(payloads(w)[0]!)).length,
-    ).toBeGreaterThanOrEqual(1);
-    // Between the first refusal and the batch's end the marker holds every call, daemon or no daemon.
-    const from = Math.min(
-      ...spans(all, "pre_start", "pre_end")
-        .filter((s) => s.decision === "deny")
-        .map((s) => s.from),
-    );
-    for (const change of recorder.changes.filter((c) => c.path === "parser.ts")) {
-      expect(change.at).toBeGreaterThanOrEqual(from - CLOCK_TICK_MS);
-    }
-  },
-);
+for (const moment of ["Reconciling", "Materialized", "Delivered"]) {
+  const at = moment === "Delivered" ? test : thorough;
+  at(
+    `kill -9 of the daemon once the intent is ${moment}, restart before the batch closes → the story ends the same`,
+    async () => {
+      const w = await world();
+      const log = join(w.dir, "child.ndjson");
+      const { child } = await family(w, log);
+      const recorder = recordChanges(child);
+      w.raise("amend");
+      await detected(w);
+      const db = repoDb(w);
+      // The exclusive third call of the batch comes after the first two were answered: the batch is open all the while.
+      w.raise("batch-1");
+      await waitFor(
+        () => {
+          const row = db.query<{ state: string }, []>("SELECT state FROM sync_intents").get();
+          const order = ["Detected", "Reconciling", "Materialized", "Delivered"];
+          return order.indexOf(row!.state) >= order.indexOf(moment);
+        },
+        30_000,
+        moment,
+      );
+      process.kill(w.daemonPid(), "SIGKILL");
+      await waitFor(
+        () => existsSync(w.signal("told-1")),
+        90_000,
+        () => `the child going on\n${story(w)}`,
+      );
+      await settled(w, 1);
+      recorder.stop();
+      expect(readFileSync(join(child, "parser.ts"), "utf8")).toBe("v2\n");
+      const all = moments(log);
+      expect(
+        all.filter((m) => m.kind === "result" && m.result?.endsWith(payloads(w)[0]!)).length,
+      ).toBeGreaterThanOrEqual(1);
+      // Between the first refusal and the batch's end the marker holds every call, daemon or no daemon.
+      const from = Math.min(
+        ...spans(all, "pre_start", "pre_end")
+          .filter((s) => s.decision === "deny")
+          .map((s) => s.from),
+      );
+      for (const change of recorder.changes.filter((c) => c.path === "parser.ts")) {
+        expect(change.at).toBeGreaterThanOrEqual(from - CLOCK_TICK_MS);
+      }
+    },
+  );
+}
 
 test("kill -9 at twenty moments of a cascade → every run ends acknowledged or in an honest stop, no file changed without its barrier", async () => {
   const w = await world();

@@ -34,7 +34,9 @@ export const CRASHES: Chapter = {
     {
       what: "a crash after MarkDelivered",
       by: {
-        [STORY]: ["kill -9 of the daemon once the intent is %s, restart before the batch closes"],
+        [STORY]: [
+          "kill -9 of the daemon once the intent is ${moment}, restart before the batch closes",
+        ],
       },
     },
     {
@@ -275,7 +277,7 @@ export const REGRESSIONS: Chapter = {
           "unchanged for the grace → merged once",
           "a boundary with work → merged, told at this very boundary",
           "both heads moved the parent → merged, does not fit together",
-          "daemon dies at %s → the next one tells the agent, nothing twice",
+          "daemon dies at ${point} → the next one tells the agent, nothing twice",
         ],
         "e2e/heads.test.ts": ["five at once while agents run jj at once"],
       },

@@ -3,6 +3,7 @@ import { AUTHORITY } from "./authority.ts";
 import { CRASHES, REGRESSIONS } from "./cascade.ts";
 import { RESTARTS } from "./cascade-restarts.ts";
 import { SERIAL_BATCHES } from "./cascade-serial.ts";
+import { HARNESSES } from "./harness.ts";
 import { SCENARIOS } from "./scenarios.ts";
 import type { Chapter } from "./obligation.ts";
 
@@ -10,6 +11,7 @@ export const CHAPTERS: readonly Chapter[] = [
   CRASHES,
   RESTARTS,
   SERIAL_BATCHES,
+  HARNESSES,
   REGRESSIONS,
   SCENARIOS,
   AUTHORITY,

@@ -5,6 +5,7 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { testSeed } from "../support/random.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
+import { isThorough } from "../support/thorough.ts";
 import { configOf, type Config } from "./config.ts";
 import { COUNTED, ENOUGH, PATHS, pathCounts, pathTable } from "./paths.ts";
 import { replayCommand, runSchedule, type Outcome } from "./schedule.ts";
@@ -13,7 +14,7 @@ import { keptSeeds } from "./seeds.ts";
 /** Where the default suite begins: the same every time. New ground is `bun run test:sim`'s, which draws its seed. */
 const USUAL_SEED = 20_261_201;
 /** Schedules of one run, and how many of them one test takes. */
-const SCHEDULES = 80;
+const SCHEDULES = isThorough ? 80 : 40;
 const PER_TEST = 20;
 /** Lines of a failed schedule that are shown. */
 const SHOWN = 60;
