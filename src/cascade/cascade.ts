@@ -7,6 +7,7 @@ import { write } from "../store/db.ts";
 import { cascadeThread, liveIncarnations, watchedThreads } from "../store/edges.ts";
 import { boundIntents, unresolvedIntents } from "../store/intents.ts";
 import { closeOrphanedAttributions, liveAttributions } from "../store/ops.ts";
+import { runAgain, runSteps, type BootStep } from "./boot-steps.ts";
 import { Boundary, type HeldCall } from "./boundary.ts";
 import { Deliver, forgetHeld, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
@@ -168,32 +169,66 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     pause,
   });
 
-  const recover = async (): Promise<void> => {
-    await survivingJj(deps);
-    write(deps.db, () => closeOrphanedAttributions(deps.db));
-    for (const thread of watchedThreads(deps.db)) refreshMarker(deps, thread.threadId);
-    // Events that were spooled while no daemon was there count before anything is resumed.
-    for (const caller of liveIncarnations(deps.db)) await inbox.drain(caller);
+  /** Events that were spooled while no daemon was there count before anything is resumed. */
+  const recoverThread = async (threadId: ThreadId): Promise<void> => {
+    refreshMarker(deps, threadId);
+    for (const caller of liveIncarnations(deps.db))
+      if (caller.threadId === threadId) await inbox.drain(caller);
     for (const intent of boundIntents(deps.db)) {
+      if (intent.threadId !== threadId || intent.barrier === null) continue;
       if (intent.state !== "Reconciling" && !intent.recovering) continue;
-      if (intent.barrier === null) continue;
-      const caller = { threadId: intent.threadId, incarnation: intent.barrier.incarnation };
+      const caller = { threadId, incarnation: intent.barrier.incarnation };
+      // Where this is not the first try, a call may have come by and begun with it.
+      if (boundary(caller.incarnation).settling !== null) continue;
       deps.log.info(`resuming intent ${intent.intentId}`);
       const { batch: ordinal, turn: modelTurn } = intent.barrier;
       startSettling(caller, intent.intentId, { ordinal, modelTurn }, "resume");
     }
-    await restarts.boot();
-    for (const caller of liveIncarnations(deps.db)) awaitAnswer(caller, null);
-    // A daemon may have died between the decision and the signal.
-    for (const { threadId, lifecycle } of watchedThreads(deps.db))
-      if (lifecycle === "Active")
-        for (const intent of unresolvedIntents(deps.db, threadId)) pause(intent.intentId);
+  };
+  const recovery = (): BootStep[] => {
+    const threads = new Set([
+      ...watchedThreads(deps.db).map((t) => t.threadId),
+      ...liveIncarnations(deps.db).map((c) => c.threadId),
+      ...boundIntents(deps.db).map((i) => i.threadId),
+    ]);
+    return [
+      {
+        threadId: null,
+        what: "what the daemon before had running",
+        run: async () => {
+          await survivingJj(deps);
+          write(deps.db, () => closeOrphanedAttributions(deps.db));
+        },
+      },
+      ...[...threads].map((threadId) => ({
+        threadId,
+        what: `thread ${threadId}`,
+        run: () => recoverThread(threadId),
+      })),
+      {
+        threadId: null,
+        what: "agents that are to be started anew",
+        run: () => restarts.boot(),
+      },
+      {
+        threadId: null,
+        what: "agents that wait",
+        run: () => {
+          for (const caller of liveIncarnations(deps.db)) awaitAnswer(caller, null);
+          // A daemon may have died between the decision and the signal.
+          for (const { threadId, lifecycle } of watchedThreads(deps.db))
+            if (lifecycle === "Active")
+              for (const intent of unresolvedIntents(deps.db, threadId)) pause(intent.intentId);
+        },
+      },
+    ];
   };
 
   return {
     async start() {
       try {
-        await recover();
+        const failed = await runSteps(deps, recovery());
+        track(runAgain(deps, failed, stopping.signal));
       } finally {
         booted.resolve();
       }

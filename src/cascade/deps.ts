@@ -106,8 +106,16 @@ export interface Startup {
   intentId: string;
   epoch: number;
   payloadSha256: string;
-  /** The mandatory first input, given the one-use id that it has to carry. */
-  prompt(deliveryId: string): string;
+  /**
+   * The mandatory first input, given the one-use id that it has to carry. `begunWith`: first prompt of a conversation that
+   * cannot be taken up again; null: it can.
+   */
+  prompt(deliveryId: string, begunWith: string | null): string;
+}
+
+/** First input of an agent that is started though nothing is owed to it; null: its conversation goes on as it was. */
+export interface PlainStart {
+  words: string | null;
 }
 
 /** The neighbour that stops, ends and starts the processes of a thread's agent. */
@@ -130,7 +138,7 @@ export interface Agents {
    */
   replace(
     threadId: string,
-    startup: Startup | null,
+    input: Startup | PlainStart,
     claim: (made: { incarnation: string; deliveryId: string }) => () => void,
   ): Promise<string>;
   /** Waits until it is ready or has ended, and ends one that does not become ready in time. */

@@ -10,6 +10,7 @@ import {
   admit,
   anyClosed,
   closeBatch,
+  copyLost,
   isKnownCall,
   lastOrdinal,
   openCalls,
@@ -20,11 +21,11 @@ import { acknowledgeAttention } from "../store/attention.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, incarnation, noteActivity } from "../store/edges.ts";
 import { nameStorageError } from "../store/errors.ts";
-import { unresolvedIntents } from "../store/intents.ts";
+import { intentById, unresolvedIntents } from "../store/intents.ts";
 import type { HeldCall } from "./boundary.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { changeIntents } from "./moves.ts";
-import { recordPrompt } from "./prompts.ts";
+import { promptsAnswered, recordPrompt } from "./prompts.ts";
 import { receiptOf } from "./receipts.ts";
 import { isSerial, turnIsOver } from "./serial.ts";
 import { recordToolRan } from "./tool-ran.ts";
@@ -121,6 +122,7 @@ export class Inbox {
         this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
         if (event.agentId === null) {
           this.#note(caller, "Quiescent", true, "Stop");
+          promptsAnswered(this.#deps, caller.threadId);
           this.#turnEnded(caller);
         }
         return;
@@ -163,7 +165,8 @@ export class Inbox {
     if (event.failed || isKnownCall(db, caller.incarnation, event.toolUseId)) return;
     const agentId = event.agentId ?? "";
     const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
-    if (open.some((c) => c.admission === "Block")) return; // judged by its closing event
+    const block = open.find((c) => c.admission === "Block");
+    if (block !== undefined) return this.#ranBeside(caller, block, event);
     // The launcher alone wrote that some call passed: it may well be this one.
     if (open.some((c) => isInvented(c.toolUseId)) || this.passedUnresolved(caller)) return;
     const ordinal = open[0]?.ordinal ?? lastOrdinal(db, caller.incarnation, agentId) + 1;
@@ -183,6 +186,13 @@ export class Inbox {
           now: clock.now(),
         });
     });
+  }
+
+  /** Not one call of a blocked batch may run: it counts as blocked, so that the closing event shows what became of it. */
+  #ranBeside(caller: HookCaller, block: AdmissionRow, { toolUseId, toolName }: PostTool): void {
+    const { db, clock } = this.#deps;
+    const row = { ...block, toolUseId, toolName, answer: "generic", now: clock.now() } as const;
+    write(db, () => admit(db, { ...row, incarnation: caller.incarnation }));
   }
 
   /** A batch closes only after every dialog of it was answered; a sibling's own end says nothing about one. */
@@ -236,27 +246,38 @@ export class Inbox {
       this.#omitted(caller, open, listed);
       return;
     }
-    const bound = agentId === "" ? this.#boundTo(caller, first.ordinal) : null;
+    const { ordinal } = first;
+    const bound = agentId === "" ? this.#boundTo(caller, ordinal) : null;
+    // Refused with a copy, or for another reason: it must not have run either.
+    const block = bound ?? this.#blockedFor(open);
     const verdict =
-      bound === null
+      block === null
         ? null
-        : receiptOf(this.#deps, caller, { ...bound, ordinal: first.ordinal }, responsesOf(event));
+        : receiptOf(this.#deps, caller, { ...block, agentId, ordinal }, responsesOf(event));
     changeIntents(this.#deps, (changes) => {
-      closeBatch(db, caller.incarnation, agentId, first.ordinal, "closed", clock.now());
-      if (bound === null || verdict === null) return;
+      closeBatch(db, caller.incarnation, agentId, ordinal, "closed", clock.now());
+      if (block === null || verdict === null) return;
+      const { intentId } = block;
       if (verdict === "tool-ran") {
-        const { intentId } = bound;
         recordToolRan(this.#deps, changes, caller, { intentId, results: responsesOf(event) });
-      } else {
+      } else if (bound !== null) {
         changes.batchCompleted(
-          bound.intentId,
-          { incarnation: caller.incarnation, batch: first.ordinal },
+          intentId,
+          { incarnation: caller.incarnation, batch: ordinal },
           { judged: verdict, evidence: { listed: [...listed], session: event.sessionId } },
           clock.now(),
         );
+      } else if (agentId !== "" && verdict === "contrary") {
+        copyLost(db, caller.incarnation, { agentId, ordinal, intentId });
       }
     });
-    if (bound !== null && verdict === "tool-ran") this.#pause(bound.intentId, true);
+    if (block !== null && verdict === "tool-ran") this.#pause(block.intentId, true);
+  }
+
+  #blockedFor(open: readonly AdmissionRow[]): { intentId: string; payload: string | null } | null {
+    const intentId = open.find((c) => c.admission === "Block")?.intentId ?? null;
+    const intent = intentId === null ? null : intentById(this.#deps.db, intentId);
+    return intent === null ? null : { intentId: intent.intentId, payload: intent.payload };
   }
 
   /**
@@ -302,6 +323,8 @@ export class Inbox {
   }
 
   async #drainNow(caller: HookCaller): Promise<void> {
+    // It was replaced while it waited here: what lies there is its successor's, and not to be taken for old.
+    if (incarnation(this.#deps.db, caller.incarnation)?.retired !== false) return;
     const paths = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId);
     for (const name of this.#deps.files.listDir(paths.spool)) {
       if (!name.endsWith(".json")) continue;

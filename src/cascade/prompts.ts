@@ -8,7 +8,7 @@ import { unresolvedIntents } from "../store/intents.ts";
 import { sessionById } from "../store/sessions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { changeIntents } from "./moves.ts";
-import { keepTyped } from "./typed.ts";
+import { forgetTyped, keepTyped } from "./typed.ts";
 
 type UserPrompt = Extract<HarnessEvent, { type: "UserPrompt" }>;
 
@@ -38,15 +38,26 @@ export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserP
       now,
     });
   });
-  if (!echoes && isTyped(event.prompt) && isOwed(deps, threadId))
-    keepTyped(deps, threadId, event.prompt);
+  if (echoes || !isTyped(event.prompt)) return;
+  if (isOwed(deps, threadId)) keepTyped(deps, threadId, event.prompt);
+  // Of work that came to nothing (its transition was covered): an old request must not come back some day.
+  else forgetTyped(deps, threadId);
 }
 
+/** The main agent's turn is over, and with it what was typed for it, unless an agent may yet be started to be told. */
+export function promptsAnswered(deps: CascadeDeps, threadId: string): void {
+  const pending = unresolvedIntents(deps.db, threadId).some(
+    (i) => i.state !== "Detected" && i.state !== "TopologyDiverged",
+  );
+  if (!pending) forgetTyped(deps, threadId);
+}
+
+/** Of merely detected work as well: where no boundary is proved, that alone ends the agent. */
 function isOwed({ db }: CascadeDeps, threadId: string): boolean {
-  return unresolvedIntents(db, threadId).some((i) => i.barrier !== null || i.restart !== null);
+  return unresolvedIntents(db, threadId).some((i) => i.state !== "TopologyDiverged");
 }
 
-/** What the harness itself submits at the end of a background task is nobody's words. */
+/** What the harness itself submits at the end of a background task is nobody's words, and what kiki starts it with is kiki's. */
 function isTyped(prompt: string): boolean {
-  return prompt.trim() !== "" && !prompt.startsWith("<task-notification>");
+  return prompt.trim() !== "" && !/^<task-notification>|^\[kiki\] /.test(prompt);
 }

@@ -5,8 +5,10 @@ import { blockedCalls } from "../store/admissions.ts";
 import { cascadeThread } from "../store/edges.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 
-/** A main batch that was blocked, and the payload that was to be its result; null: not prepared. */
+/** A batch that was blocked, and the payload that was to be its result; null: not prepared. */
 export interface Blocked {
+  /** "": the main agent's. */
+  agentId: string;
   ordinal: number;
   payload: string | null;
 }
@@ -37,17 +39,19 @@ export function receiptIn(
 function expected(
   deps: CascadeDeps,
   caller: HookCaller,
-  { ordinal, payload }: Blocked,
+  { agentId, ordinal, payload }: Blocked,
   commands: ReadonlyMap<string, string>,
 ): Expected {
   const adapter = deps.harness(cascadeThread(deps.db, caller.threadId)!.harness);
-  return blockedCalls(deps.db, caller.incarnation, "", ordinal).map(({ toolUseId, toolName }) => {
-    const call = { toolName, command: commands.get(toolUseId) };
-    return {
-      toolUseId,
-      expected: payload === null ? "\0" : adapter.expectedResult(payload, call),
-      // Anything inside the harness's own refusal wrapper did not run, whatever the text.
-      generic: adapter.refusalPrefixes({ toolName }),
-    };
-  });
+  return blockedCalls(deps.db, caller.incarnation, agentId, ordinal).map(
+    ({ toolUseId, toolName }) => {
+      const call = { toolName, command: commands.get(toolUseId) };
+      return {
+        toolUseId,
+        expected: payload === null ? "\0" : adapter.expectedResult(payload, call),
+        // Anything inside the harness's own refusal wrapper did not run, whatever the text.
+        generic: adapter.refusalPrefixes({ toolName }),
+      };
+    },
+  );
 }

@@ -7,7 +7,7 @@ import { deliver, restartDecision, startupMark } from "../core/delivery.ts";
 import { errorLine } from "../core/errors.ts";
 import type { IncarnationId, IntentId, OpId, ThreadId } from "../core/ids.ts";
 import { isPrepared } from "../core/intent.ts";
-import { startupPrompt } from "../core/payload.ts";
+import { plainPrompt, startupPrompt } from "../core/payload.ts";
 import { acknowledgeAttention } from "../store/attention.ts";
 import { deliveryOf, givenUpBehind, startedFor } from "../store/deliveries.ts";
 import { cascadeThread, watchedThreads } from "../store/edges.ts";
@@ -23,7 +23,7 @@ import { agentEffect, alongside, changeIntents } from "./moves.ts";
 import { isUnderWay, reconcile } from "./reconcile.ts";
 import { restartNeed, type RestartNeed } from "./restart-need.ts";
 import { HOLD_TEXT } from "./texts.ts";
-import { forgetTyped, typedMeanwhile } from "./typed.ts";
+import { forgetTyped, typedForInput } from "./typed.ts";
 import type { Views } from "./views.ts";
 
 /** Something outside kiki is in the way (two operation heads, no pane): looked at again after this long. */
@@ -160,7 +160,6 @@ export class Restarts {
     this.#answered(threadId, intentId);
     return () => {
       committed();
-      forgetTyped(deps, threadId);
       this.#goOnWithout(threadId, intentId);
     };
   }
@@ -170,6 +169,7 @@ export class Restarts {
     this.#background(threadId, async () => {
       if (liveSession(this.#d.deps.db, threadId) === null)
         await this.#startPlainly(threadId, intentId);
+      else forgetTyped(this.#d.deps, threadId);
     });
   }
 
@@ -283,12 +283,13 @@ export class Restarts {
       return true;
     }
     if (decided.act !== "attempt") return true;
-    const typed = typedMeanwhile(deps, threadId);
+    const typed = typedForInput(deps, threadId, payload);
     const startup: Startup = {
       intentId,
       epoch,
       payloadSha256,
-      prompt: (deliveryId) => startupPrompt(payload, startupMark(deliveryId), typed),
+      prompt: (deliveryId, begunWith) =>
+        startupPrompt(payload, startupMark(deliveryId), typed, begunWith),
     };
     try {
       await deps.agents.replace(threadId, startup, (made) => {
@@ -309,11 +310,12 @@ export class Restarts {
     refreshMarker(deps, threadId);
     await deps.agents.release(intentId);
     try {
-      const incarnation = await deps.agents.replace(threadId, null, () => {
+      const words = plainPrompt(typedForInput(deps, threadId, ""));
+      const incarnation = await deps.agents.replace(threadId, { words }, () => {
         this.#answered(threadId, "restart");
         return () => undefined;
       });
-      await deps.agents.settled(incarnation);
+      if ((await deps.agents.settled(incarnation)) === "ready") forgetTyped(deps, threadId);
     } catch (error) {
       this.#trouble(threadId, errorLine(error));
       this.#lookLater(threadId);

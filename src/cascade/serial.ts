@@ -205,7 +205,7 @@ function complete(
   const bound = boundTo(deps, caller, ordinal);
   if (bound === null || bound.batchCompletedAt !== null) return;
   const { intentId, payload } = bound;
-  const judged = receiptIn(deps, caller, { ordinal, payload }, of.record);
+  const judged = receiptIn(deps, caller, { agentId: "", ordinal, payload }, of.record);
   if (judged === "tool-ran") {
     ran(deps, changes, caller, intentId, of);
     return toolRan(intentId);
@@ -238,7 +238,7 @@ function reread(
   if (bound === undefined || record === null) return;
   const { intentId, payload } = bound;
   const ordinal = bound.barrier!.batch;
-  const judged = receiptIn(deps, caller, { ordinal, payload }, record);
+  const judged = receiptIn(deps, caller, { agentId: "", ordinal, payload }, record);
   if (judged === "unreadable") return;
   changeIntents(deps, (changes) => {
     if (judged === "tool-ran") {

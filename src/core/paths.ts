@@ -69,6 +69,8 @@ export interface ThreadPaths {
   spool: string;
   /** What the person typed while an intent was owed to the agent, 0600, for the input of a replacement. */
   typed: string;
+  /** The same as plain text for the replacement to read, where it is too long for an input. */
+  typedText: string;
   credential: string;
   errorLog: string;
   /** `setup/<thread>/`: what set-up recipes leave behind, kept until the thread is gone. */
@@ -86,6 +88,7 @@ export function threadPaths(stateRoot: string, repoId: string, threadId: string)
     passed: `${harness}/passed`,
     spool: `${harness}/spool`,
     typed: `${harness}/typed.json`,
+    typedText: `${harness}/typed-meanwhile.txt`,
     credential: `${repo.credentials}/${threadId}`,
     errorLog: `${repo.errors}/${threadId}.log`,
     setup: `${repo.root}/setup/${threadId}`,

@@ -35,21 +35,59 @@ export interface PayloadFacts {
   pinnedRef: string;
 }
 
+/** Of a program's one argument Linux takes 128 KiB; whatever an agent is started with stays well below. */
+export const MAX_INPUT_BYTES = 100_000;
+/** What `startupPrompt` puts around payload and typed words, generously. */
+export const STARTUP_FRAME_BYTES = 1_000;
+/** With the first prompt, which may be as long by itself. */
+const MAX_ANEW_BYTES = 120_000;
+
 /**
  * The first input of an agent that is started in order to be told: the saved payload byte for byte, what a restart
  * means for the work, the id by which the harness's own report of the prompt is recognised, and then, as it was, what
- * the person had typed meanwhile.
+ * the person had typed meanwhile. `begunWith`: its conversation cannot be taken up, and had begun with this; left out
+ * where there is no room for it.
  */
-export function startupPrompt(payload: string, mark: string, typed: readonly string[]): string {
-  const parts = [
+export function startupPrompt(
+  payload: string,
+  mark: string,
+  typed: readonly string[],
+  begunWith: string | null = null,
+): string {
+  const head = [
     payload,
     "kiki has restarted you so that you are told this for certain. Nothing that was interrupted has been run again. " +
       "Re-read the affected files, then go on with what you were doing.",
     mark,
   ];
-  if (typed.length > 0) parts.push(`Typed meanwhile by the person you work for:`, ...typed);
-  return parts.join("\n\n");
+  const anew = begunWith === null ? [] : [ANEW, begunWith];
+  const tail = typed.length > 0 ? [`Typed meanwhile by the person you work for:`, ...typed] : [];
+  const whole = [...head, ...anew, ...tail].join("\n\n");
+  return bytes(whole) <= MAX_ANEW_BYTES ? whole : [...head, ...tail].join("\n\n");
 }
+
+/** What a person had typed to an agent that kiki ended, for one that is started without anything to be told. */
+export function plainPrompt(typed: readonly string[]): string | null {
+  if (typed.length === 0) return null;
+  return [
+    `${KIKI_HEADER} kiki has restarted you. Nothing that was interrupted has been run again, and files may have changed.`,
+    "Typed meanwhile by the person you work for:",
+    ...typed,
+  ].join("\n\n");
+}
+
+/** First input of a conversation that takes the place of one that cannot be taken up. `words`: what is to be said besides. */
+export function anewPrompt(begunWith: string | null, words: string | null): string | null {
+  if (begunWith === null) return words;
+  const text = `${KIKI_HEADER} ${ANEW}\n\n${begunWith}`;
+  if (words === null) return text;
+  const both = `${text}\n\n${words}`;
+  return bytes(both) <= MAX_ANEW_BYTES ? both : words;
+}
+
+const ANEW =
+  "Your earlier conversation could not be taken up again. See in the files and revisions what is done of the " +
+  "request it had begun with:";
 const CLOSING = "(end of message from kiki)";
 /** One line of a list; longer ones are cut, so that no single name can push out everything else. */
 const MAX_LINE_BYTES = 512;

@@ -7,7 +7,7 @@ export function agentsOf(agents: () => Agents): Agents {
     end: (incarnation) => agents().end(incarnation),
     release: (intentId) => agents().release(intentId),
     releaseAllBut: (needed) => agents().releaseAllBut(needed),
-    replace: (threadId, startup, claim) => agents().replace(threadId, startup, claim),
+    replace: (threadId, input, claim) => agents().replace(threadId, input, claim),
     settled: (incarnation) => agents().settled(incarnation),
   };
 }

@@ -19,6 +19,8 @@ export interface LaunchOrder {
   /** The conversation is there already. */
   resume: boolean;
   prompt: string | null;
+  /** Its place where the conversation turns out not to be resumable. */
+  anew?: string | null;
   /** For the briefing. */
   follows: string | null;
 }
@@ -32,9 +34,15 @@ export async function prepareLaunch(
   const harness = deps.harness(thread.harness);
   const env = await recordedEnv(deps, thread.threadId);
   const proved = await provedHarness(deps, thread.harness, thread.harnessExecutable, env);
-  const order = startable(deps, thread, asked, proved.capabilities.session_resume);
-
   const paths = threadPaths(deps.stateDir, deps.repoId, thread.threadId);
+  const gone =
+    asked.resume &&
+    asked.sessionId !== null &&
+    harness.conversationGone({ env, folder: paths.harness, sessionId: asked.sessionId });
+  if (gone)
+    deps.log.warn(`thread ${thread.threadId}: the record of its conversation is gone; a new one`);
+  const order = startable(deps, thread, asked, proved.capabilities.session_resume && !gone);
+
   for (const folder of [paths.harness, paths.passed, paths.spool]) {
     await deps.files.ensureDir(folder, FOLDER_MODE);
   }
@@ -78,7 +86,10 @@ export function conversationFor(
   return { sessionId: proved ?? own(), resume: proved !== null };
 }
 
-/** Where a version was not seen to take its conversation up again, it begins a new one, from the first prompt. */
+/**
+ * Where a version was not seen to take its conversation up again, or that one is gone, it begins a new one, from the first
+ * prompt if there is nothing else to be said.
+ */
 function startable(
   deps: CreationDeps,
   { harness, firstPrompt }: ThreadRow,
@@ -86,7 +97,11 @@ function startable(
   canResume: boolean,
 ): LaunchOrder {
   if (!asked.resume || canResume) return asked;
-  return { ...asked, ...conversationFor(deps, harness, null), prompt: asked.prompt ?? firstPrompt };
+  return {
+    ...asked,
+    ...conversationFor(deps, harness, null),
+    prompt: asked.anew ?? firstPrompt,
+  };
 }
 
 /** The environment approved for the agent, which a set-up recipe gets as well. Throws `environment-lost`. */

@@ -39,7 +39,8 @@ export class QuietAgents {
     this.#looking = true;
     try {
       const { db, clock } = this.#deps;
-      const quiet = quietlyRunning(db, clock.now() - QUIET_MS);
+      const now = clock.now();
+      const quiet = quietlyRunning(db, now - QUIET_MS, now);
       for (const incarnation of this.#paneEnded.keys())
         if (!quiet.some((one) => one.incarnation === incarnation))
           this.#paneEnded.delete(incarnation);
@@ -73,7 +74,8 @@ export class QuietAgents {
     const path = await this.#record(agent, turns);
     const recorded = path === null ? null : turns.inRecord(path);
     if (recorded === "ended") return "record";
-    if (this.#deps.clock.now() - agent.lastEventAt < PANE_QUIET_MS) return null;
+    const age = this.#deps.clock.now() - agent.lastEventAt;
+    if (age >= 0 && age < PANE_QUIET_MS) return null;
     const shown = await this.#pane(agent);
     if (shown === null || turns.inPane(shown) !== "ended") {
       this.#paneEnded.delete(agent.incarnation);

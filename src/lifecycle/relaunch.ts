@@ -5,6 +5,7 @@
 import { fail } from "../core/errors.ts";
 import type { IncarnationId, IntentId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
+import { anewPrompt } from "../core/payload.ts";
 import { threadWord } from "../core/shell-line.ts";
 import type { ProcessIdentity } from "../ports/processes.ts";
 import type { TmuxPane } from "../ports/tmux.ts";
@@ -42,7 +43,12 @@ const END_MS = 5_000;
 const END_POLL_MS = 20;
 
 interface Startup extends Omit<StartupClaim, "deliveryId"> {
-  prompt(deliveryId: string): string;
+  prompt(deliveryId: string, begunWith: string | null): string;
+}
+
+/** Nothing is owed; `words`: what a person had typed. */
+interface Plain {
+  words: string | null;
 }
 
 export class Relaunch {
@@ -117,7 +123,7 @@ export class Relaunch {
   /** One transaction retires the incarnation before and makes this one. Throws when nothing could be started. */
   async replace(
     threadId: ThreadId,
-    startup: Startup | null,
+    input: Startup | Plain,
     claim: (made: { incarnation: IncarnationId; deliveryId: string }) => () => void,
   ): Promise<IncarnationId> {
     const { clock, db, files, ids } = this.#deps;
@@ -134,10 +140,17 @@ export class Relaunch {
     this.#clearPane(threadId, pane);
     const [incarnation, deliveryId, gateId] = [ids.uuid(), ids.uuid(), ids.uuid()];
     const conversation = provenConversation(db, threadId);
+    const startup = "words" in input ? null : input;
+    const words = "words" in input ? input.words : null;
     const launch = await prepareLaunch(this.#deps, thread, {
       incarnation,
       ...conversationFor(this.#deps, thread.harness, conversation),
-      prompt: startup?.prompt(deliveryId) ?? (conversation === null ? thread.firstPrompt : null),
+      prompt:
+        startup?.prompt(deliveryId, null) ??
+        words ??
+        (conversation === null ? thread.firstPrompt : null),
+      anew:
+        startup?.prompt(deliveryId, thread.firstPrompt) ?? anewPrompt(thread.firstPrompt, words),
       follows: parentOf(db, threadId),
     });
     const { harness: folder } = threadPaths(this.#deps.stateDir, this.#deps.repoId, threadId);

@@ -197,6 +197,11 @@ export interface Harness {
   record(path: string): SessionRecord | null;
   /** Path of a conversation's session record; null: there is none yet. Absent: `refusal` says nothing there. */
   recordOf?(folder: string, sessionId: string): string | null;
+  /**
+   * True where a conversation's record is provably not there any more (deleted by age or by hand, or never written), so that
+   * a start that resumes it would end at once. `env`: as the agent has it; `folder` as in `LaunchRequest`.
+   */
+  conversationGone(of: { env: Record<string, string>; folder: string; sessionId: string }): boolean;
   /** Bytes the hook prints on stdout so that the harness refuses the call and hands `reason` to the model. */
   denyOutput(reason: string): string;
   /**

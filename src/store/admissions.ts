@@ -274,6 +274,29 @@ export function hasCopy(
   );
 }
 
+/** Copies of one payload that an agent may be refused with although its model never gets them. */
+const MAX_COPIES = 3;
+
+/** What the agent's batch was refused with did not reach its model: it has no copy yet, unless it was given often enough. */
+export function copyLost(
+  db: Db,
+  incarnation: IncarnationId,
+  { agentId, ordinal, intentId }: { agentId: string; ordinal: number; intentId: IntentId },
+): void {
+  const of = { incarnation, agentId, intentId };
+  const { n } = db
+    .query<{ n: number }, typeof of>(
+      `SELECT count(DISTINCT batch_ordinal) AS n FROM tool_admissions
+       WHERE agent_session_id = $incarnation AND agent_id = $agentId AND intent_id = $intentId`,
+    )
+    .get(of)!;
+  if (n >= MAX_COPIES) return;
+  db.query(
+    `UPDATE tool_admissions SET answer = 'generic' WHERE agent_session_id = $incarnation AND agent_id = $agentId
+       AND batch_ordinal = $ordinal AND admission = 'Block' AND intent_id = $intentId`,
+  ).run({ ...of, ordinal });
+}
+
 /** Everything a dead process had open is over. */
 export function retireCalls(db: Db, incarnation: IncarnationId, now: number): void {
   db.query(

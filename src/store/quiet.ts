@@ -11,17 +11,20 @@ export interface QuietAgent {
   lastEventAt: number;
 }
 
-/** Ready and `Running`, the newest event not after `before` (milliseconds since the epoch). */
-export function quietlyRunning(db: Db, before: number): QuietAgent[] {
+/**
+ * Ready and `Running`, the newest event not after `before`, or later than `now` (milliseconds since the epoch): the clock was
+ * set back, and nothing can be said of its age.
+ */
+export function quietlyRunning(db: Db, before: number, now: number): QuietAgent[] {
   return db
-    .query<QuietAgent, { before: number }>(
+    .query<QuietAgent, { before: number; now: number }>(
       `SELECT agent_session_id AS incarnation, thread_id AS threadId, harness,
          harness_session_id AS harnessSessionId, last_event_at AS lastEventAt
        FROM agent_sessions
-       WHERE retired_at IS NULL AND ready_at IS NOT NULL AND status = 'Running' AND last_event_at <= $before
+       WHERE retired_at IS NULL AND ready_at IS NOT NULL AND status = 'Running' AND (last_event_at <= $before OR last_event_at > $now)
          AND harness_session_id IS NOT NULL`,
     )
-    .all({ before });
+    .all({ before, now });
 }
 
 /** False when something was heard of it since. */

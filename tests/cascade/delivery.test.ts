@@ -191,6 +191,20 @@ test("receipt shows that a blocked tool ran → RecoveryRequired, loud, further 
   expect(f.rig.attention(f.child)).toHaveLength(1);
 });
 
+test("a tool that nobody was asked about ran beside a blocked call → RecoveryRequired, loud, not acknowledged", async () => {
+  const f = await family();
+  await f.amend("two\n");
+  const first = await f.agent.call();
+  const ran = { toolUseId: "toolu_unasked", toolName: "Tool", failed: false, promptId: "prompt-1" };
+  await f.agent.event({ type: "PostTool", sessionId: "s", agentId: null, ...ran });
+  await f.agent.close([first, { toolUseId: "toolu_unasked", text: null }]);
+  expect(intent(f)).toMatchObject({
+    state: "RecoveryRequired",
+    reason: "a blocked tool ran anyway",
+  });
+  expect(f.rig.attention(f.child)).toHaveLength(1);
+});
+
 test("another agent's batch still in flight → nothing bound, nothing changed, the batch passes", async () => {
   const f = await family({ settings: { drainMs: 300 } });
   expect((await f.agent.call("sub-1", "agent-7")).text).toBeNull();

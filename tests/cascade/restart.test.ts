@@ -2,16 +2,19 @@
  * Delivery by restart, on real jj: where a boundary cannot be proved another incarnation is started with the payload as
  * its first input, and only what that one shows acknowledges.
  */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { startupMark } from "../../src/core/delivery.ts";
 import { fail } from "../../src/core/errors.ts";
+import { threadPaths } from "../../src/core/paths.ts";
 import { NO_CRASH, type CrashPoints } from "../../src/ports/crash.ts";
 import { discardDelivery, startEpoch } from "../../src/store/deliveries.ts";
-import { liveSession, sessionsOf } from "../../src/store/sessions.ts";
+import { isKnownCall } from "../../src/store/admissions.ts";
+import { liveSession, sessionById, sessionsOf } from "../../src/store/sessions.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { thorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makeRig, REPO_ID, type Agent, type Rig, type TestThread } from "./rig.ts";
 import type { Started } from "./rig-agents.ts";
 
 setDefaultTimeout(60_000);
@@ -237,6 +240,67 @@ describe("a boundary that cannot be proved", () => {
     expect(intent(f).state).toBe("Acknowledged");
   });
 
+  test("typed words longer than a program can be started with → the newest that fit follow the payload, all are in the file it names", async () => {
+    const f = await family();
+    // Three bytes each: what counts is what the kernel counts.
+    const long = `first ${"語".repeat(60_000)} last`;
+    await unproved(f, long);
+    await prompt(f, "and then\u0000 this\ud800");
+    const { prompt: input } = await attempts(f);
+    expect(Buffer.byteLength(input!)).toBeLessThan(120_000);
+    expect(input).not.toContain("\0");
+    expect(input!.isWellFormed()).toBe(true);
+    expect(input!.startsWith(intent(f).payload!)).toBe(true);
+    const [, path] = /in the file (\/.+)\)$/.exec(input!)!;
+    const all = readFileSync(path!, "utf8");
+    expect(all).toContain(long);
+    // It is started: nobody is refused for what is too long or no argument at all.
+    expect(Bun.spawnSync(["/bin/true", input!]).exitCode).toBe(0);
+  });
+
+  test("typed for work that came to nothing, or for a turn that is over → not repeated to a later replacement", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    await prompt(f, "done in that turn");
+    await f.agent.event({ type: "TurnStopped", sessionId: "s", agentId: null, promptId: "p" });
+    f.agent.prompt = "prompt-1";
+    await prompt(f, "and this");
+    await f.agent.call();
+    ends(f, "Crashed");
+    const { prompt: input } = await attempts(f);
+    expect(input).not.toContain("done in that turn");
+    expect(input).toEndWith("and this");
+  });
+
+  test("last word of the one before, handled late → what the hooks of its successor have left lies there still", async () => {
+    const f = await family();
+    const before = f.child.incarnation;
+    await unproved(f);
+    const { incarnation } = await attempts(f);
+    const { spool } = threadPaths(f.rig.stateDir, REPO_ID, f.child.id);
+    const event = { type: "UserPrompt", sessionId: "s", promptId: "p", prompt: "typed" };
+    mkdirSync(spool, { recursive: true });
+    writeFileSync(`${spool}/1-1-0.json`, JSON.stringify({ incarnation, event }));
+    f.agent.passUnseen("toolu_passed");
+    const { prompts } = sessionById(f.rig.db, incarnation)!;
+    const late = { type: "TurnStopped", sessionId: "s", agentId: null, promptId: "prompt-2" };
+    await f.rig.cascade.event({ threadId: f.child.id, incarnation: before }, late);
+    await f.agent.event({ type: "Other", name: "anything" });
+    expect(sessionById(f.rig.db, incarnation)!.prompts).toBe(prompts + 1);
+    expect(isKnownCall(f.rig.db, incarnation, "toolu_passed")).toBe(true);
+  });
+
+  test("a prompt that is reported twice → repeated once", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    await f.agent.call();
+    f.agent.prompt = "prompt-2";
+    await prompt(f, "do this");
+    await prompt(f, "do this");
+    await f.agent.call();
+    expect((await attempts(f)).prompt!.split("do this")).toHaveLength(2);
+  });
+
   test("what the person typed meanwhile → follows the payload in the first input, until the agent shows that it knows", async () => {
     const f = await family();
     await unproved(f, "no, rename it to lexer");
@@ -380,6 +444,8 @@ describe("a lost agent", () => {
       if (point === null) f.rig.agents.refuses = fail("failed", "agent-pane-gone", "no pane");
       else await f.rig.reboot(dieAt(point));
       await ranUnseen(f, "toolu_unseen");
+      // Typed while the agent is ended: the harness never gets to write it down.
+      await prompt(f, "and mind the tests");
       expect((await f.agent.call()).text).toContain("restarted");
       await waitFor(() => f.rig.attention(f.child).length > 1, 20_000, "the trouble is said");
       expect(intent(f).state).toBe("TopologyDiverged");
@@ -388,7 +454,7 @@ describe("a lost agent", () => {
       f.rig.agents.refuses = null;
       await f.rig.reboot();
       const started = await attempts(f);
-      expect(started.prompt).toBeNull();
+      expect(started.prompt).toEndWith("and mind the tests");
       f.rig.agents.ready(started);
       // Once, and not again when that one ends by itself.
       ends(f, "Crashed");

@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import type { Cascade } from "../../src/cascade/cascade.ts";
-import type { Agents, Startup } from "../../src/cascade/deps.ts";
+import type { Agents, PlainStart, Startup } from "../../src/cascade/deps.ts";
 import { retireCalls } from "../../src/store/admissions.ts";
 import { write, type Db } from "../../src/store/db.ts";
 import { provenConversation } from "../../src/store/deliveries.ts";
@@ -96,11 +96,12 @@ export class RigAgents implements Agents {
 
   replace(
     threadId: string,
-    startup: Startup | null,
+    input: Startup | PlainStart,
     claim: (made: { incarnation: string; deliveryId: string }) => () => void,
   ): Promise<string> {
     if (this.refuses !== null) return Promise.reject(this.refuses);
     const db = this.#place.db();
+    const startup = "words" in input ? null : input;
     const [incarnation, deliveryId] = [this.#place.uuid(), this.#place.uuid()];
     const resumes = provenConversation(db, threadId);
     const committed = write(db, () => {
@@ -128,7 +129,7 @@ export class RigAgents implements Agents {
       return claim({ incarnation, deliveryId });
     });
     this.asked.push(`replace ${incarnation}`);
-    const prompt = startup?.prompt(deliveryId) ?? null;
+    const prompt = "words" in input ? input.words : input.prompt(deliveryId, null);
     this.started.push({ threadId, incarnation, prompt, deliveryId, resumes });
     committed();
     for (const wake of this.#wake.splice(0)) wake();

@@ -2,7 +2,7 @@
  * An agent that cannot be proved to know what changed under it: the whole binary, real jj, real tmux, the scripted
  * agent. Its process is ended, and another one is told by its first input.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Database } from "bun:sqlite";
@@ -125,6 +125,20 @@ async function type(f: Family, ...keys: string[]): Promise<void> {
   f.w.tmux.ok("send-keys", "-t", pane.split(" ")[0]!, ...keys);
 }
 
+/** Session records of the agents, wherever their configuration has them. */
+function recordsBelow(f: Family): string[] {
+  return (readdirSync(f.w.dir, { recursive: true }) as string[])
+    .filter((path) => path.includes("projects/") && path.endsWith(".jsonl"))
+    .map((path) => join(f.w.dir, path));
+}
+
+function typedSoFar(f: Family): string {
+  const path = (readdirSync(f.w.stateDir, { recursive: true }) as string[]).find((one) =>
+    one.endsWith("typed.json"),
+  );
+  return path === undefined ? "" : readFileSync(join(f.w.stateDir, path), "utf8");
+}
+
 test("scenario 5: agent killed after delivery → a replacement in the same pane and conversation gets the payload as its first input, and acknowledges", async () => {
   const resumed = [[read("r1", "parser.ts"), bash("r2", "cp parser.ts seen.txt")], [say("done")]];
   const f = await family([read("a1", "parser.ts"), bash("a2", "touch ran-a2")], resumed);
@@ -184,4 +198,27 @@ test("Esc at a blocked batch, then another prompt → ended and started anew; wh
     .all();
   expect(stopped.find((row) => row.pid === pid)).toMatchObject({ state: "Resumed" });
   await waitFor(() => "SR".includes(stateOf(pid)), 10_000, "what was left running runs again");
+});
+
+test("conversation's record deleted, then the agent is killed → a new conversation, told by its first input, and it acknowledges", async () => {
+  const again = {
+    responses: [[read("r1", "parser.ts"), bash("r2", "touch went-on")], [say("done")]],
+  };
+  const f = await family([read("a1", "parser.ts")], []);
+  f.w.raise("go");
+  await waitFor(() => existsSync(f.w.signal("told")), 60_000, "the payload delivered");
+  const [first] = f.sessions();
+  const prompt = f.w.scenario("again", { log: f.log, ...again });
+  await type(f, "-l", prompt);
+  await type(f, "Enter");
+  await waitFor(() => typedSoFar(f).includes("again"), 30_000, "what was typed is kept");
+  // Stopped first: it would write its record anew.
+  process.kill(first!.pid!, "SIGSTOP");
+  rmSync(recordsBelow(f).find((path) => path.endsWith(`${first!.conversation}.jsonl`))!);
+  process.kill(first!.pid!, "SIGKILL");
+  await acknowledged(f);
+  const [before, after] = f.sessions();
+  expect(f.sessions()).toHaveLength(2);
+  expect(after!.conversation).not.toBe(before!.conversation);
+  await waitFor(() => existsSync(join(f.child, "went-on")), 30_000, "the agent going on");
 });

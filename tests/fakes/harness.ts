@@ -41,6 +41,8 @@ export class FakeHarness implements Harness {
   can: Partial<Capabilities> = {};
   /** What the quick proofs of a version that is not `PROVEN_VERSION` find. */
   quick: Proof[] = [];
+  /** Conversations whose record somebody deleted. */
+  readonly gone = new Set<string>();
   /** Absent as where hooks tell of every end of a turn. */
   turns?: TurnWitnesses;
   /** Versions the quick proofs were asked for. */
@@ -90,6 +92,10 @@ export class FakeHarness implements Harness {
     });
     if (bad !== undefined)
       throw fail("usage", "harness-arg", `${bad} would replace kiki's settings`);
+  }
+
+  conversationGone({ sessionId }: { sessionId: string }): boolean {
+    return this.gone.has(sessionId);
   }
 
   async prepare(request: LaunchRequest): Promise<LaunchSpec> {

@@ -86,7 +86,7 @@ test("conversation that was spoken in → taken up again by the name the harness
   await inTime(() => rig.thread(threadId).lifecycle === "Active");
   const first = liveSession(rig.db, threadId)!;
   const { agents } = rig.creation;
-  await agents.replace(threadId, null, () => () => undefined);
+  await agents.replace(threadId, { words: null }, () => () => undefined);
   // Nobody has said anything: there is nothing to take up.
   expect(rig.harness.requests.at(-1)).toMatchObject({ resume: false, sessionId: null });
   const second = liveSession(rig.db, threadId)!;
@@ -95,7 +95,7 @@ test("conversation that was spoken in → taken up again by the name the harness
   rig.db.run("UPDATE agent_sessions SET prompts = 1 WHERE agent_session_id = ?", [
     second.incarnation,
   ]);
-  await agents.replace(threadId, null, () => () => undefined);
+  await agents.replace(threadId, { words: null }, () => () => undefined);
   expect(rig.harness.requests.at(-1)).toMatchObject({
     resume: true,
     sessionId: "01a2",

@@ -79,6 +79,18 @@ test("the pane once, then a hook event → counted anew", async () => {
   expect(state()[0]).toBe("Running");
 });
 
+test("the clock was set back a day, then the turn was broken off → idle now, not when the clock has caught up", async () => {
+  rig.clock.jump(-86_400_000);
+  expect(await rig.creation.lookAtQuiet()).toBe(0);
+  record = "ended";
+  expect(await rig.creation.lookAtQuiet()).toBe(1);
+  works();
+  [record, pane] = [null, "ended"];
+  rig.clock.jump(-86_400_000);
+  await rig.creation.lookAtQuiet();
+  expect(await rig.creation.lookAtQuiet()).toBe(1);
+});
+
 test("both say that it works, for an hour → working", async () => {
   for (let minute = 0; minute < 60; minute += 1) {
     rig.clock.advance(60_000);

@@ -40,7 +40,7 @@ function processOf(incarnation: string): void {
   ]);
 }
 
-const plainly = () => agents().replace(thread, null, () => () => undefined);
+const plainly = () => agents().replace(thread, { words: null }, () => () => undefined);
 
 test("stop → the harness and what it started stand still, the wrapper never; release → as they were found", async () => {
   const harness = live().pid!;
@@ -98,7 +98,7 @@ test("replace → old incarnation retired, new settings and gate, the claim in t
   rig.harness.sources = [];
   let inside: unknown = null;
   let committed = false;
-  const incarnation = await agents().replace(thread, null, (made) => {
+  const incarnation = await agents().replace(thread, { words: null }, (made) => {
     inside = [
       rig.db.inTransaction,
       sessionById(rig.db, before.incarnation)!.retiredAt !== null,
@@ -133,6 +133,31 @@ test("conversation that was spoken in → taken up again by its id; one that nev
     sessionId: first.harnessSessionId,
     prompt: null,
   });
+});
+
+test("conversation whose record is gone → a new one, told what it is started for and what it was first asked", async () => {
+  const first = live();
+  rig.db.run("UPDATE agent_sessions SET prompts = 1 WHERE agent_session_id = ?", [
+    first.incarnation,
+  ]);
+  rig.harness.gone.add(first.harnessSessionId!);
+  await plainly();
+  const [plain] = rig.harness.requests.slice(-1);
+  expect(plain!.resume).toBe(false);
+  // Not as if nothing of it were done.
+  expect(plain!.prompt).toMatch(
+    /^\[kiki\] Your earlier conversation could not .*\n\nwrite the lexer$/,
+  );
+  const told = {
+    intentId: INTENT,
+    epoch: 1,
+    payloadSha256: "00",
+    prompt: (_id: string, begunWith: string | null) => `${begunWith ?? "resumed"}: told`,
+  };
+  // Prepared, and then refused: there is no such intent here.
+  await failureOf(agents().replace(thread, told, () => () => undefined));
+  expect(rig.harness.requests.at(-1)).toMatchObject({ prompt: "write the lexer: told" });
+  expect(plain!.sessionId).not.toBe(first.harnessSessionId);
 });
 
 test("somebody else hooks by now → refused before anything is started; the live incarnation stays", async () => {

@@ -63,6 +63,25 @@ export const RESTARTS: Chapter = {
       },
     },
     {
+      what: "resume only a proven conversation whose record is there, else a fresh start with the saved payload; bounded tries",
+      by: {
+        "lifecycle/relaunch.test.ts": ["conversation whose record is gone → a new one"],
+        [REAL]: ["conversation's record deleted, then the agent is killed → a new conversation"],
+      },
+    },
+    {
+      what: "what a person typed follows the payload, however long it is and whatever became of the work it was typed for",
+      by: {
+        [RESTART]: [
+          "what the person typed meanwhile → follows the payload in the first input",
+          "typed words longer than a program can be started with →",
+          "typed for work that came to nothing, or for a turn that is over →",
+          "agent ended to be told of what cannot be followed;",
+          "a prompt that is reported twice → repeated once",
+        ],
+      },
+    },
+    {
       what: "second contrary receipt fails over to RestartStartup",
       by: { [RESTART]: ["second contrary receipt → restart"] },
     },

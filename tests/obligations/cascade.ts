@@ -86,6 +86,36 @@ export const CRASHES: Chapter = {
       },
     },
     {
+      what: "a tool that ran although its batch was refused: RecoveryRequired, loud, whoever called it and whatever it was refused for",
+      by: {
+        [DELIVERY]: [
+          "receipt shows that a blocked tool ran → RecoveryRequired",
+          "a tool that nobody was asked about ran beside a blocked call → RecoveryRequired",
+        ],
+        "cascade/copies.test.ts": [
+          "sub-agent's refused call ran → RecoveryRequired",
+          "call that was refused because its agent is to be started anew, and ran",
+        ],
+      },
+    },
+    {
+      what: "a sub-agent is told as well: a copy for each, again where it did not reach its model",
+      by: {
+        [DELIVERY]: ["sub-agent calls under a bound barrier → a copy of the payload each time"],
+        "cascade/copies.test.ts": [
+          "sub-agent's copy did not reach its model → its next call gets it again",
+          "sub-agent's copies never reach its model → three",
+        ],
+      },
+    },
+    {
+      what: "a start of the daemon in which part of the recovery fails: the rest is done, the repository is watched, that part is tried again",
+      by: {
+        "cascade/boot-trouble.test.ts": ["one thread's spool cannot be read at boot →"],
+        "cascade/restart.test.ts": ["last word of the one before, handled late →"],
+      },
+    },
+    {
       what: "a new batch in the same model turn cannot acknowledge merely because its batch id differs",
       by: {
         "core/barrier.test.ts": [

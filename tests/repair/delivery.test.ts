@@ -40,7 +40,7 @@ interface Exhausted {
 }
 
 /** A thread whose agent could not be told, after three starts. */
-async function exhausted(): Promise<Exhausted> {
+async function exhausted(typed: string | null = null): Promise<Exhausted> {
   const rig = await makeRig();
   rigs.push(rig);
   const parent = await rig.thread("parser");
@@ -49,6 +49,10 @@ async function exhausted(): Promise<Exhausted> {
   await rig.repo.jj(["status"], parent.path);
   await rig.cascade.refreshToFrontier();
   await rig.agent(child).call();
+  if (typed !== null)
+    await rig
+      .agent(child)
+      .event({ type: "UserPrompt", sessionId: "s", promptId: "p", prompt: typed });
   rig.agents.ended({ threadId: child.id, incarnation: child.incarnation }, "Crashed");
   for (const nth of [1, 2, 3]) rig.agents.ended(await rig.agents.nth(nth), "Crashed");
   const late: { repairs?: Repairs } = {};
@@ -190,6 +194,15 @@ test("discard-delivery → acknowledged without proof, with the approval that sa
   x.rig.agents.ready(started);
   expect((await x.rig.agent(x.child).call()).text).toBeNull();
   expect(x.rig.barrier(x.child)).toBe(false);
+});
+
+test("discard-delivery, a person had typed meanwhile → the agent that goes on gets their words, and nothing of the payload", async () => {
+  const x = await exhausted("rename it to lexer");
+  const plan = await x.repairs.plan(x.child.id, await idOf(x, "discard-delivery"), CALLER);
+  await plan.begin(approved(x).claim);
+  const started = await x.rig.replaced(x.child, 4);
+  expect(started.prompt).toEndWith("rename it to lexer");
+  expect(started.prompt).not.toContain(intent(x).payload!);
 });
 
 test("discard-delivery, the agent cannot be started then → said; the next daemon starts it, once", async () => {

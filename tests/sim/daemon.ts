@@ -389,6 +389,7 @@ function harnessOf(w: World, life: Life): Harness {
     interpretEvent: (raw) =>
       ports.now(life, "harness.interpretEvent", () => harness.interpretEvent(raw)),
     record: () => harness.record(),
+    conversationGone: (of) => harness.conversationGone(of),
     denyOutput: (reason) => ports.now(life, "harness.denyOutput", () => harness.denyOutput(reason)),
     expectedResult: (reason, call) => harness.expectedResult(reason, call),
     refusalPrefixes: (call) => harness.refusalPrefixes(call),

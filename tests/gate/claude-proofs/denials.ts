@@ -1,6 +1,6 @@
 /** A denied call does not run, and the model gets exactly what kiki said, up to the version's own limit. */
 import { readFileSync } from "node:fs";
-import { bash, say } from "../model.ts";
+import { agent, bash, say } from "../model.ts";
 import type { Evidence, Proof, ProofRun } from "../proof.ts";
 import { reasonOf } from "../reason.ts";
 import { claude } from "./row.ts";
@@ -67,6 +67,44 @@ export const denials: readonly Proof[] = [
       const told = await denied(run, run.inverted ? 1024 : ABOVE_LIMIT);
       const evidence = exact(told);
       return { holds: !evidence.holds && told.got !== "" && !told.ran, seen: evidence.seen };
+    },
+  ),
+  claude(
+    "deny-sub-agent",
+    "a sub-agent's refused call does not run, and the event that closes its batch has the words in the same wrapper",
+    "the call is passed",
+    NEEDED,
+    (run) => {
+      const reason = reasonOf(1024);
+      return ClaudeScene.use(
+        run,
+        {
+          scripts: (scene) => ({
+            one: [() => [agent("SCRIPT:helper", "general-purpose")], () => [say("Done.")]],
+            helper: [
+              () => {
+                if (!run.inverted) scene.recorder.denyWith(scene.harness.denyOutput(reason));
+                return [bash(`touch ${scene.file("ran.txt")}`, "toolu_helper")];
+              },
+              () => [say("Helped.")],
+            ],
+          }),
+        },
+        async (scene) => {
+          await scene.print({ prompt: "SCRIPT:one" });
+          const got = scene.recorder
+            .hooks("PostToolBatch")
+            .map(({ payload }) => payload)
+            .filter((payload) => payload["agent_id"] !== undefined)
+            .flatMap((payload) => payload["tool_calls"] as { tool_response?: unknown }[])
+            .map((call) => call.tool_response)[0];
+          const expected = scene.harness.expectedResult(reason, { toolName: "Bash" });
+          return {
+            holds: got === expected && !scene.has("ran.txt"),
+            seen: JSON.stringify(got).slice(0, 120),
+          };
+        },
+      );
     },
   ),
   claude(

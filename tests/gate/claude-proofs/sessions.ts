@@ -1,4 +1,5 @@
 /** Conversations: their ids, resuming, clearing, breaking off, and what a start-up prompt can be recognised by. */
+import { rmSync } from "node:fs";
 import { waitFor } from "../../support/wait.ts";
 import type { PaneRun } from "../../support/tmux.ts";
 import { bash, say, STEP_MS } from "../model.ts";
@@ -69,6 +70,26 @@ export const sessions: readonly Proof[] = [
         return {
           holds: ids[1] === `resume ${SESSION}` && request?.raw.includes("SCRIPT:one") === true,
           seen: ids.join(", "),
+        };
+      }),
+  ),
+  claude(
+    "resume-without-record",
+    "a conversation is resumable exactly while its record is there, and the adapter sees whether it is",
+    "the record stays",
+    ["session_resume"],
+    (run) =>
+      simple(run, async (scene) => {
+        await scene.print({ prompt: "SCRIPT:one" });
+        const gone = (): boolean =>
+          scene.harness.conversationGone({ env: scene.env, sessionId: SESSION });
+        const before = gone();
+        const path = scene.recorder.hooks("SessionStart")[0]?.payload["transcript_path"];
+        if (!run.inverted) rmSync(String(path));
+        const { code, err } = await scene.print({ prompt: "SCRIPT:two", resume: true });
+        return {
+          holds: !before && gone() && code === 1 && err.includes("No conversation found"),
+          seen: `gone ${before}, then ${gone()}; exit ${code} ${err.trim()}`,
         };
       }),
   ),

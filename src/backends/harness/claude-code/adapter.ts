@@ -20,7 +20,7 @@ import { isolationOf, prepareLaunch } from "./prepare.ts";
 import { claudeStateFile, pretrust } from "./pretrust.ts";
 import { ADAPTER_VERSION, gateProofs } from "./proven.ts";
 import { quickProofs } from "./quick-proofs.ts";
-import { CLAUDE_TURNS } from "./turns.ts";
+import { CLAUDE_TURNS, conversationGone } from "./turns.ts";
 
 /** `claude --version` of a cold 400 MB executable on a busy machine. */
 const VERSION_TIMEOUT_MS = 20_000;
@@ -88,6 +88,10 @@ export class ClaudeCodeHarness implements Harness {
   /** Never the witness here: `PostToolBatch` carries what the model got, the record lags behind it. */
   record(): null {
     return null;
+  }
+
+  conversationGone(of: { env: Record<string, string>; sessionId: string }): boolean {
+    return conversationGone(of);
   }
 
   denyOutput(reason: string): string {

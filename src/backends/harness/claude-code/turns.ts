@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import type { TurnSeen, TurnWitnesses } from "../../../ports/harness.ts";
-import { endOfFile } from "../../files.ts";
+import { endOfFile, listDir } from "../../files.ts";
 
 /** Requests are recorded whole beside the conversation, some hundred kilobytes each. */
 const TAIL_BYTES = 2 * 1024 * 1024;
@@ -13,9 +13,34 @@ const INTERRUPTED = /^\[Request interrupted by user/;
 const WORKING = /\besc to interrupt\b/;
 const COMPOSER = /^\s*[❯>](?:\s*$|\s+(?!\d+\.\s))/m;
 
+/**
+ * "No conversation found with session ID", exit 1 (2.1.332): it takes up a record of any project's folder. Records of some
+ * age are deleted by Claude Code itself (`cleanupPeriodDays`), and one that was just cleared has none before its first prompt.
+ */
+export function conversationGone(of: { env: Record<string, string>; sessionId: string }): boolean {
+  const projects = join(configDirOf(of.env), "projects");
+  try {
+    return !listDir(projects).some((folder) => {
+      try {
+        return listDir(join(projects, folder)).includes(`${of.sessionId}.jsonl`);
+      } catch (error) {
+        // A file beside the folders holds no record.
+        if ((error as { code?: unknown }).code === "ENOTDIR") return false;
+        throw error;
+      }
+    });
+  } catch {
+    return false; // what cannot be looked at proves nothing
+  }
+}
+
+function configDirOf(env: Record<string, string>): string {
+  return env["CLAUDE_CONFIG_DIR"] ?? join(env["HOME"] ?? "/", ".claude");
+}
+
 export const CLAUDE_TURNS: TurnWitnesses = {
   recordPath({ env, workspaceRoot, sessionId }) {
-    const configDir = env["CLAUDE_CONFIG_DIR"] ?? join(env["HOME"] ?? "/", ".claude");
+    const configDir = configDirOf(env);
     // Everything but letters and digits becomes a dash.
     const folder = workspaceRoot.replace(/[^a-zA-Z0-9]/g, "-");
     return join(configDir, "projects", folder, `${sessionId}.jsonl`);

@@ -94,6 +94,11 @@ export class CodexHarness implements Harness {
     return findRecord(join(folder, "codex-home"), sessionId);
   }
 
+  /** An unknown id: "no rollout found for thread id", exit 1 (0.171.0). */
+  conversationGone({ folder, sessionId }: { folder: string; sessionId: string }): boolean {
+    return this.recordOf(folder, sessionId) === null;
+  }
+
   /** Fields beyond these would make the verdict invalid, and the tool run. */
   denyOutput(reason: string): string {
     return denyVerdict(reason.trim());
