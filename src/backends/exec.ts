@@ -201,6 +201,57 @@ export async function converse<T>(
   }
 }
 
+/** What a program asks its terminal at the start, and the answer: where the cursor is, and of what kind it is. */
+const TERMINAL_ANSWERS: readonly [string, string][] = [
+  ["\u001b[6n", "\u001b[1;1R"],
+  ["\u001b[c", "\u001b[?1;2c"],
+];
+const TERMINAL_LOOK_MS = 20;
+const SHOWN_CHARACTERS = 4_096;
+
+/**
+ * Runs one command in the foreground of a terminal of its own (xterm, 140 × 45) until `over` is true, and then ends its
+ * whole group; what it draws is dropped but for its last bytes. Errors as `run`.
+ */
+export async function runOnTerminal(
+  request: Pick<RunRequest, "argv" | "cwd" | "env" | "timeoutMs">,
+  over: () => boolean,
+): Promise<{ ended: "over" | "itself" | "timed-out"; code: number | null; shown: string }> {
+  const decoder = new TextDecoder();
+  let shown = "";
+  const terminal: Bun.TerminalOptions = {
+    cols: 140,
+    rows: 45,
+    data(own, data) {
+      const text = decoder.decode(data, { stream: true });
+      for (const [question, answer] of TERMINAL_ANSWERS)
+        if (text.includes(question)) own.write(answer);
+      shown = (shown + text).slice(-SHOWN_CHARACTERS);
+    },
+  };
+  const env = { ...request.env, TERM: "xterm-256color" };
+  const { argv, cwd } = request;
+  const child = started(request, () =>
+    Bun.spawn([...argv], { cwd, env, detached: true, terminal }),
+  );
+  const until = performance.now() + request.timeoutMs;
+  let ended: "over" | "itself" | "timed-out" = "itself";
+  const running = (): boolean => child.exitCode === null && child.signalCode === null;
+  try {
+    while (running()) {
+      if (over()) ended = "over";
+      else if (performance.now() > until) ended = "timed-out";
+      if (ended !== "itself") break;
+      await Promise.race([child.exited, Bun.sleep(TERMINAL_LOOK_MS)]);
+    }
+    const code = running() ? null : child.exitCode;
+    return { ended, code, shown };
+  } finally {
+    await endGroup(child.pid, child.exited);
+    child.terminal?.close();
+  }
+}
+
 export interface DetachedCommand {
   pid: number;
   /** Resolves when the process has ended. Never rejects. */
@@ -254,14 +305,14 @@ function spawnIn<
   request: Pick<RunRequest, "argv" | "cwd" | "env">,
   streams: { stdin: In; stdout: Out; stderr: Err },
 ): Bun.Subprocess<In, Out, Err> {
+  const { argv, cwd, env } = request;
+  // Own session and group: a time-out ends everything the command started, and nothing asks on a terminal.
+  return started(request, () => Bun.spawn([...argv], { cwd, env, detached: true, ...streams }));
+}
+
+function started<T>(request: Pick<RunRequest, "argv" | "cwd">, spawn: () => T): T {
   try {
-    // Own session and group: a time-out ends everything the command started, and nothing asks on a terminal.
-    return Bun.spawn([...request.argv], {
-      cwd: request.cwd,
-      env: request.env,
-      detached: true,
-      ...streams,
-    });
+    return spawn();
   } catch (error) {
     const code = (error as { code?: string }).code;
     if (code !== "ENOENT" && code !== "EACCES" && code !== "ENOTDIR") throw error;

@@ -24,7 +24,7 @@ import {
   type ProofSubject,
 } from "../store/harness-proofs.ts";
 
-/** Two cold starts of a program of several hundred megabytes, and what it is asked meanwhile. */
+/** Some cold starts of a program of several hundred megabytes, and what it is asked meanwhile. */
 export const PROVE_TIMEOUT_MS = 20_000;
 /** What was refused, or could not be looked at, is looked at again after this; a plan and its yes see the same. */
 const LOOK_AGAIN_MS = 120_000;
@@ -113,12 +113,16 @@ export function makeProving(deps: ProvingDeps): Proving {
         : { ...provedBy(version, "quick", kept.proofs), provedAt: kept.provedAt };
     },
     async sweep() {
-      for (const process of deps.processes.withArgument(`${deps.folder}/`))
-        deps.processes.signal(process, "SIGKILL");
+      endLeft(deps, deps.folder);
       for (const name of deps.files.listDir(deps.folder))
         await deps.files.removeTree(`${deps.folder}/${name}`);
     },
   };
+}
+
+/** Of what a program starts a part is in a group of its own; it is told by the folder in its command line. */
+function endLeft({ processes }: ProvingDeps, folder: string): void {
+  for (const process of processes.withArgument(`${folder}/`)) processes.signal(process, "SIGKILL");
 }
 
 /** For whoever has no database of the user's: what the gate has proved, and nothing else. */
@@ -181,6 +185,7 @@ async function quickProofs(
         deps.log.warn(`${harness.name} ${of.version}: ${name} ${outcome}: ${reason}`);
     return proofs;
   } finally {
+    endLeft(deps, folder);
     await deps.files.removeTree(folder).catch((error: unknown) => {
       deps.log.warn(`${folder} is left: ${String(error)}`);
     });

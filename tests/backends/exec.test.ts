@@ -1,8 +1,12 @@
 /** The spawner: results, limits, and nothing left running. */
-import { describe, expect, test } from "bun:test";
-import { baseEnv, converse, run, type RunRequest } from "../../src/backends/exec.ts";
+import { existsSync, readFileSync } from "node:fs";
+import { afterAll, describe, expect, test } from "bun:test";
+import { baseEnv, converse, run, runOnTerminal, type RunRequest } from "../../src/backends/exec.ts";
 import { processesFor } from "../../src/backends/processes/select.ts";
 import { failureOf } from "../support/failure.ts";
+import { removeTempDirs, tempDir } from "../support/temp.ts";
+
+afterAll(removeTempDirs);
 
 const ENV = { PATH: process.env["PATH"] ?? "/usr/bin:/bin" };
 
@@ -148,6 +152,48 @@ test("baseEnv: a rich environment → only what commands need, plus what is give
     JJ_CONFIG: "/j",
     SSH_AUTH_SOCK: "/s",
     EXTRA: "1",
+  });
+});
+
+describe("runOnTerminal", () => {
+  const show = (script: string, over: () => boolean, timeoutMs = 20_000) =>
+    runOnTerminal({ argv: ["sh", "-c", script], cwd: "/", env: ENV, timeoutMs }, over);
+  const never = (): boolean => false;
+
+  test("runOnTerminal: a terminal of its own in the foreground; ends by itself → code and what it showed", async () => {
+    const script = "test -t 0 && test -t 1 && stty size && echo error: no >&2; exit 3";
+    const result = await show(script, never);
+    expect(result).toMatchObject({ ended: "itself", code: 3 });
+    expect(result.shown.replace(/\r/g, "")).toBe("45 140\nerror: no\n");
+  });
+
+  test("runOnTerminal: asks where its cursor is → answered", async () => {
+    const result = await show(
+      "stty raw -echo; printf '\\033[6n'; answer=$(dd bs=1 count=6 2>/dev/null); stty sane; printf '%s' \"$answer\" | od -c | head -1",
+      never,
+    );
+    expect(result.shown).toContain("033   [   1   ;   1   R");
+  });
+
+  test("runOnTerminal: over → ended with its children, also those that ignore SIGTERM; too long → said", async () => {
+    const file = `${tempDir("terminal")}/pid`;
+    const looked = async (over: () => boolean, timeoutMs: number) => {
+      const script = `sh -c 'trap "" TERM HUP; echo $$ >${file}; while :; do sleep 0.1; done'`;
+      const { ended, code } = await show(script, over, timeoutMs);
+      await gone(Number(readFileSync(file, "utf8")));
+      return [ended, code];
+    };
+    const begun = () => existsSync(file) && readFileSync(file, "utf8") !== "";
+    expect(await looked(begun, 20_000)).toEqual(["over", null]);
+    expect(await looked(never, 500)).toEqual(["timed-out", null]);
+  });
+
+  test("runOnTerminal: no such program → command-missing", async () => {
+    const missing = runOnTerminal(
+      { argv: ["/no/such"], cwd: "/", env: ENV, timeoutMs: 1_000 },
+      never,
+    );
+    expect(await failureOf(missing)).toMatchObject({ code: "command-missing" });
   });
 });
 

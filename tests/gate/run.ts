@@ -25,6 +25,7 @@ import { cost } from "./cost/suite.ts";
 import { codexLaunch } from "./codex-launch/suite.ts";
 import { codexPayloads } from "./codex-payloads/suite.ts";
 import { codexProofs } from "./codex-proofs/suite.ts";
+import { codexQuick } from "./codex-quick/suite.ts";
 import { codexSmoke } from "./codex-smoke/suite.ts";
 import { CLAUDE_VERSION, CODEX_VERSION, HARNESS_BIN, installHarnesses } from "./install.ts";
 import {
@@ -51,6 +52,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   "codex-launch": codexLaunch,
   "codex-payloads": codexPayloads,
   "codex-proofs": codexProofs,
+  "codex-quick": codexQuick,
   "codex-smoke": codexSmoke,
 };
 

@@ -60,7 +60,7 @@ function restarted(): Proving {
       fileStamp: () => stamp,
     },
     processes: {
-      withArgument: (text) => (text === `${FOLDER}/` ? left : []),
+      withArgument: (text) => (text.startsWith(`${FOLDER}/`) ? left : []),
       signal: (process) => {
         ended.push(process.pid);
         return "sent";
@@ -172,6 +172,12 @@ describe("proving", () => {
   test("nothing known yet → known says so and runs nothing", () => {
     expect(proving.known(harness, UNKNOWN, CLAUDE)).toBeNull();
     expect(harness.provedQuickly).toEqual([]);
+  });
+
+  test("what a look leaves running → ended with it", async () => {
+    left = [{ pid: 43, startTime: "7" }];
+    await proving.of(harness, CLAUDE, {});
+    expect([folders, ended]).toEqual([[], [43]]);
   });
 
   test("a daemon that died during a proof → its programs ended and its folders removed at the next start", async () => {

@@ -8,6 +8,8 @@ import { ensureDir, listDir, readText, removeDurable, writeDurable } from "../fi
 import { shellQuote } from "./launcher.ts";
 
 export interface RecordedHook {
+  /** Folder of what was kept of it; what `before` finds as `$at`. */
+  at: string;
   event: string;
   payload: Record<string, unknown>;
   /** When it began and, unless it is still running or was killed, ended; milliseconds since the epoch. */
@@ -23,7 +25,7 @@ export interface HookRecorder {
   environment(): string[];
   /** From now on every PreToolUse is answered with these bytes; null: passed. */
   denyWith(output: string | null): void;
-  /** sh that every PreToolUse runs once its payload is kept, before the verdict; null: nothing. */
+  /** sh that every PreToolUse runs once its payload is kept (as `$at/payload`), before the verdict; null: nothing. */
   before(script: string | null): void;
 }
 
@@ -66,6 +68,7 @@ exit 10
         if (payload === null || (event !== undefined && found !== event)) return [];
         return [
           {
+            at: join(folder, name),
             event: found,
             payload: JSON.parse(payload) as Record<string, unknown>,
             from: milliseconds(at("from")) ?? 0,

@@ -14,7 +14,7 @@ import {
   EXPECTED,
   outputs,
   personMoves,
-} from "../codex-smoke/stage.ts";
+} from "../codex-stage.ts";
 import { HARNESS_BIN } from "../install.ts";
 import { asked, bash, makeCues, say, STEP_MS } from "../model.ts";
 import type { LoopbackProof } from "../namespace.ts";

@@ -2,7 +2,7 @@
 import { patch, patchText, exec, say } from "../codex-model.ts";
 import type { Evidence, Proof, ProofRun } from "../proof.ts";
 import { reasonOf } from "../reason.ts";
-import { codex } from "./row.ts";
+import { codex } from "../codex-row.ts";
 import { CodexScene, type StartChanges } from "./scene.ts";
 
 const NEEDED = ["structured_tool_hooks", "parallel_batch_boundary"] as const;

@@ -6,7 +6,7 @@ import { errorLine } from "../../../src/core/errors.ts";
 import { exec, say } from "../codex-model.ts";
 import { inOwnMounts } from "../mounts.ts";
 import type { Evidence, Proof, ProofRun } from "../proof.ts";
-import { codex } from "./row.ts";
+import { codex } from "../codex-row.ts";
 import {
   CodexScene,
   hooksJson,

@@ -5,7 +5,7 @@ import { hookHash, hookKey } from "../../../fixtures/agents/codex-cli/hook-hash.
 import { exec, say } from "../codex-model.ts";
 import { GARBAGE, passedFiles, passes, refuses, seen, WAYS, type Outcome } from "../outages.ts";
 import type { Evidence, Proof, ProofRun } from "../proof.ts";
-import { codex } from "./row.ts";
+import { codex } from "../codex-row.ts";
 import { CodexScene, withTrust, type StartChanges, type Table } from "./scene.ts";
 
 const HOOKS = ["structured_tool_hooks"] as const;

@@ -9,7 +9,7 @@ import { exec, patch, say } from "../codex-model.ts";
 import { STEP_MS } from "../model.ts";
 import { CODEX } from "../install.ts";
 import type { Proof } from "../proof.ts";
-import { codex } from "./row.ts";
+import { codex } from "../codex-row.ts";
 import { CodexScene, withTrust, type Table } from "./scene.ts";
 
 const NEEDED = ["exclusive_pre_tool_use"] as const;

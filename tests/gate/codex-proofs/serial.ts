@@ -7,7 +7,7 @@ import { call, exec, patch, say } from "../codex-model.ts";
 import type { RecordedHook } from "../../../src/backends/harness/hook-recorder.ts";
 import { STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
-import { codex } from "./row.ts";
+import { codex } from "../codex-row.ts";
 import { CodexScene, type StartChanges, type Table } from "./scene.ts";
 
 const BOUNDARY = ["parallel_batch_boundary"] as const;

@@ -5,7 +5,7 @@ import { waitFor } from "../../support/wait.ts";
 import { exec, say, submit } from "../codex-model.ts";
 import { STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
-import { codex } from "./row.ts";
+import { codex } from "../codex-row.ts";
 import { CodexScene } from "./scene.ts";
 
 const MARK = "[[kiki:startup-1]]";

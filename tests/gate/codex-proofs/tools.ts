@@ -14,7 +14,7 @@ import { call, exec, patch, say } from "../codex-model.ts";
 import { MCP_SERVER } from "../mcp-server.ts";
 import { STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
-import { codex } from "./row.ts";
+import { codex } from "../codex-row.ts";
 import { CodexScene, withTrust, type Table } from "./scene.ts";
 
 const show = (value: unknown): string => JSON.stringify(value);

@@ -25,7 +25,7 @@ import {
   outputs,
   personMoves,
   type Stage,
-} from "./stage.ts";
+} from "../codex-stage.ts";
 
 const CHILD = "lint";
 const ATTEMPTS = 2;

@@ -31,7 +31,7 @@ import {
   onStage,
   outputs,
   type Stage,
-} from "./stage.ts";
+} from "../codex-stage.ts";
 
 const FAMILY = { child: "tests", parent: "parser" };
 /** What each call that must be blocked is, for the wrapper of its refusal. */

@@ -20,7 +20,7 @@ import {
   personMoves,
   prompt,
   type Stage,
-} from "./stage.ts";
+} from "../codex-stage.ts";
 
 const CHILD = "docs";
 

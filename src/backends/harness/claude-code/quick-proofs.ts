@@ -4,14 +4,13 @@
  */
 import { join } from "node:path";
 import { errorLine, KikiError } from "../../../core/errors.ts";
-import { KIKI_HEADER } from "../../../core/generic-deny.ts";
-import { MAX_PAYLOAD_BYTES } from "../../../core/payload.ts";
 import type { Proof } from "../../../core/proofs.ts";
 import type { LaunchRequest, ProofRequest } from "../../../ports/harness.ts";
 import { baseEnv, firstLine, run } from "../../exec.ts";
 import { ensureDir, listDir, writeDurable } from "../../files.ts";
 import { makeHookRecorder, type HookRecorder } from "../hook-recorder.ts";
 import { shellQuote } from "../launcher.ts";
+import { hardestReason, mcpServer, proofLaunch } from "../proof-kit.ts";
 import { judge, type Seen, type SeenSession } from "./judge.ts";
 import { prepareLaunch, type Isolation } from "./prepare.ts";
 import { PROOF_NAMES, proof } from "./proven.ts";
@@ -37,8 +36,7 @@ const DECOYS = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolBatch
 const MIN_SECOND_MS = 2_000;
 const NOTHING_IMPORTANT_BYTES = 512 * 1024;
 
-/** As long as a payload can be, with what programs like to change on the way. */
-const REASON = reasonOf(MAX_PAYLOAD_BYTES);
+const REASON = hardestReason();
 
 interface Scene {
   request: ProofRequest;
@@ -174,35 +172,16 @@ async function session(
 }
 
 function launchRequest(scene: Scene, resume: boolean): LaunchRequest {
-  const { request, harness, recorder } = scene;
-  const at = (name: string): string => join(request.folder, name);
-  return {
-    repoId: "proof",
-    threadId: "proof",
-    threadName: "proof",
-    incarnation: resume ? "proof-2" : "proof-1",
-    incarnationSecret: "proof",
+  const { request, recorder } = scene;
+  return proofLaunch(request.folder, recorder.executable, {
     sessionId: scene.sessionId,
     resume,
     workspaceRoot: scene.project,
-    folder: harness,
+    folder: scene.harness,
     executable: request.executable,
     prompt: resume ? SECOND_PROMPT : FIRST_PROMPT,
-    extraArgs: [],
     env: environment(scene),
-    briefing: null,
-    hook: {
-      executable: recorder.executable,
-      socket: at("kkd.sock"),
-      credentialFile: at("credential"),
-      errorLog: at("errors.log"),
-      passedFolder: at("passed"),
-      spoolFolder: at("spool"),
-      barrierFile: at("barrier"),
-      kk: "/nonexistent/kk",
-      stateDir: at("state"),
-    },
-  };
+  });
 }
 
 /** No key, login, proxy or folder of the person's; nothing is asked of anybody but the scripted model. */
@@ -262,7 +241,7 @@ function makeScene(request: ProofRequest, managed: string, isolation: Isolation)
   for (const [scope, path] of Object.entries(scopes))
     writeDurable(path, decoySettings(decoys, scope), 0o600);
   const server = at("mcp.sh");
-  writeDurable(server, mcpServer(mcpTrace), 0o700);
+  writeDurable(server, mcpServer(mcpTrace, []), 0o700);
   const servers = { mcpServers: { kiki_proof: { command: "/bin/sh", args: [server] } } };
   writeDurable(join(project, ".mcp.json"), JSON.stringify(servers), 0o600);
   return scene;
@@ -273,21 +252,6 @@ function decoySettings(folder: string, scope: string): string {
     hooks: [{ type: "command", command: `: >${shellQuote(join(folder, `${scope}-${event}`))}` }],
   });
   return JSON.stringify({ hooks: Object.fromEntries(DECOYS.map((e) => [e, [hook(e)]])) });
-}
-
-/** MCP over standard streams, as much of it as a client needs before it asks for tools. */
-function mcpServer(trace: string): string {
-  return `while IFS= read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\\([0-9][0-9]*\\).*/\\1/p')
-  version=$(printf '%s' "$line" | sed -n 's/.*"protocolVersion":"\\([^"]*\\)".*/\\1/p')
-  case $line in
-    *'"initialize"'*) result='{"protocolVersion":"'$version'","capabilities":{"tools":{}},"serverInfo":{"name":"kiki","version":"1"}}' ;;
-    *'"tools/list"'*) : >${shellQuote(join(trace, "asked"))}; result='{"tools":[]}' ;;
-    *) result='{}' ;;
-  esac
-  [ -z "$id" ] || printf '{"jsonrpc":"2.0","id":%s,"result":%s}\\n' "$id" "$result"
-done
-`;
 }
 
 /** From here on the hook of a call dies before it says anything; every other event is still recorded. */
@@ -308,12 +272,4 @@ function touch(scene: Scene, id: string): ModelBlock {
 function writeFile(scene: Scene, id: string): ModelBlock {
   const input = { file_path: join(scene.traces, id), content: "" };
   return { type: "tool_use", id, name: "Write", input };
-}
-
-function reasonOf(bytes: number): string {
-  const head = `${KIKI_HEADER} "quoted" \\ back\n\n  two  spaces\tÜnïcödé ✓ 🙂 {"json": [1]}\n`;
-  const end = "\n(end of message from kiki)";
-  const line = "- a line of what changed, as long as they are\n";
-  const room = bytes - Buffer.byteLength(head) - Buffer.byteLength(end);
-  return head + line.repeat(Math.floor(room / line.length)).trimEnd() + end;
 }

@@ -67,7 +67,7 @@ export class CodexHarness implements Harness {
   }
 
   prove(request: ProofRequest): Promise<readonly Proof[]> {
-    return quickProofs(request, this.#machine);
+    return quickProofs(request, this.#machine, (reason, call) => this.expectedResult(reason, call));
   }
 
   checkArguments(extraArgs: readonly string[]): void {

@@ -6,9 +6,11 @@
 import type { Capability, Proof } from "../../../core/proofs.ts";
 
 /** Raised whenever launch flags, generated settings or the meaning of a proof change: older proofs say nothing then. */
-export const ADAPTER_VERSION = "1";
+export const ADAPTER_VERSION = "2";
 
 const PROOFS = {
+  /** The command line of a launch is taken; that of a resumed one is part of `resume`. */
+  "command-line": ["structured_tool_hooks"],
   /** `hooks/list` and `config/read` are answered, and kiki's hooks are the only ones that run. */
   "exclusive-hooks": ["exclusive_pre_tool_use"],
   /** A `PreToolUse` for every call of a tool that is left on; it may hold its call for as long as its time-out. */
@@ -19,6 +21,8 @@ const PROOFS = {
   "deny-fidelity": ["parallel_batch_boundary"],
   /** With the generated catalog the model is asked for one call at a time. */
   "serial-calls": ["parallel_batch_boundary"],
+  /** A command that was left running cannot be told more by a tool that asks nobody. */
+  "unasked-input": ["parallel_batch_boundary"],
   /** A call's line is on disk before its `PreToolUse`, its output before the next request, responses are told apart. */
   "session-record": ["parallel_batch_boundary"],
   /** A hook that dies blocks its call. */

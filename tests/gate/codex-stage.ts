@@ -11,17 +11,17 @@ import {
   type CodexScripts,
   type CodexStep,
   type ModelItem,
-} from "../../../fixtures/model-servers/codex.ts";
-import { CodexHarness } from "../../../src/backends/harness/codex/adapter.ts";
-import { waitFor } from "../../support/wait.ts";
-import { makeWorld, type World } from "../../support/world.ts";
-import { PASTE_MS } from "../codex-model.ts";
-import { providerSettings } from "../codex-provider.ts";
-import { HARNESS_BIN } from "../install.ts";
-import { makeCues, STEP_MS, type Cues } from "../model.ts";
-import { kikiFolder, type GateOptions } from "../options.ts";
-import type { Report } from "../report.ts";
-import { agentPane, explain, sessionOf, type Sessions } from "../story.ts";
+} from "../../fixtures/model-servers/codex.ts";
+import { CodexHarness } from "../../src/backends/harness/codex/adapter.ts";
+import { waitFor } from "../support/wait.ts";
+import { makeWorld, type World } from "../support/world.ts";
+import { PASTE_MS } from "./codex-model.ts";
+import { providerSettings } from "./codex-provider.ts";
+import { HARNESS_BIN } from "./install.ts";
+import { makeCues, STEP_MS, type Cues } from "./model.ts";
+import { kikiFolder, type GateOptions } from "./options.ts";
+import type { Report } from "./report.ts";
+import { agentPane, explain, sessionOf, type Sessions } from "./story.ts";
 
 export interface Stage {
   world: World;
@@ -98,17 +98,22 @@ export async function onStage(
   }
 }
 
-export async function codexThread(
-  { world, model }: Pick<Stage, "world" | "model">,
-  name: string,
-  ...words: string[]
-): Promise<void> {
+/** Words after `kk new` for a thread of that name on the scripted model. */
+export function codexWords({ model }: Pick<Stage, "model">, name: string): string[] {
   const settings = providerSettings(model.url).flatMap((setting) => [
     "--harness-arg=-c",
     `--harness-arg=${setting}`,
   ]);
   const prompt = ["-m", `Work on ${name}. SCRIPT:${name}`];
-  await world.newThread([name, ...words, ...prompt, "--harness", "codex", ...settings]);
+  return [name, ...prompt, "--harness", "codex", ...settings];
+}
+
+export async function codexThread(
+  stage: Pick<Stage, "world" | "model">,
+  name: string,
+  ...words: string[]
+): Promise<void> {
+  await stage.world.newThread([...codexWords(stage, name), ...words]);
 }
 
 /** The request with which Codex asks for that step of a script; its side questions have no shell. */

@@ -1,6 +1,6 @@
-/** A proof about Codex, in the words of this suite. */
-import { CODEX_VERSION } from "../install.ts";
-import type { Evidence, Proof, ProofRun } from "../proof.ts";
+/** A proof about Codex, in the words of a suite about it. */
+import { CODEX_VERSION } from "./install.ts";
+import type { Evidence, Proof, ProofRun } from "./proof.ts";
 
 export function codex(
   id: string,
