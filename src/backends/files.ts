@@ -18,12 +18,14 @@ import {
   readlinkSync,
   readSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statSync,
   symlinkSync,
   unlinkSync,
   writeFileSync,
   writeSync,
+  type BigIntStats,
   type Stats,
 } from "node:fs";
 import { createHash, randomBytes } from "node:crypto";
@@ -219,6 +221,55 @@ export function hardLink(from: string, to: string): "linked" | "absent" | "other
   }
 }
 
+/** Whether a parent of `path`, below `root`, is a symlink. */
+export function isBehindLink(root: string, path: string): boolean {
+  const parents = dirname(path).split("/");
+  return parents.some((_, at) => {
+    return bigStat(join(root, ...parents.slice(0, at + 1)))?.isSymbolicLink() === true;
+  });
+}
+
+/** Renames a file or symlink, parents made; false when it is not there. */
+export function moveFile(from: string, to: string): boolean {
+  if (fileAt(from) === null) return false;
+  mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+  renameSync(from, to);
+  return true;
+}
+
+/** A second name that never replaces anything; parents as a person's tools make them. */
+export function putBack(kept: string, root: string, path: string): boolean {
+  const parents = dirname(path).split("/");
+  try {
+    // Never through a symlink.
+    for (let at = 1; at <= parents.length; at += 1) {
+      const folder = join(root, ...parents.slice(0, at));
+      const stat = lstatSync(folder, { throwIfNoEntry: false });
+      if (stat === undefined) mkdirSync(folder);
+      else if (!stat.isDirectory()) return false;
+    }
+    linkSync(kept, join(root, path));
+    return true;
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (["ENOENT", "ENOTDIR", "EEXIST", "EPERM"].includes(code ?? "")) return false;
+    throw error;
+  }
+}
+
+export function removeEmptyFolders(folder: string, root: string): void {
+  for (let at = folder; at.startsWith(`${root}/`); at = dirname(at)) {
+    try {
+      rmdirSync(at);
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code === "ENOENT") continue;
+      if (["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(code ?? "")) return;
+      throw error;
+    }
+  }
+}
+
 /** A folder of kiki's own with all it holds; one that is not there is success. */
 export function removeTree(path: string): void {
   rmSync(path, { recursive: true, force: true });
@@ -349,10 +400,20 @@ const RECENT_MS = 50;
  * second name, as its ctime would. `recent`: the next write may leave the same. null: there is neither.
  */
 export function stamp(path: string): { text: string; recent: boolean } | null {
-  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  if (stat === undefined || !(stat.isFile() || stat.isSymbolicLink())) return null;
+  const stat = bigStat(path);
+  if (stat === null || !(stat.isFile() || stat.isSymbolicLink())) return null;
   return {
     text: `${stat.ino}:${stat.mtimeNs}:${stat.size}`,
     recent: Date.now() - Number(stat.mtimeMs) < RECENT_MS,
   };
+}
+
+/** null also where a parent is no folder. */
+function bigStat(path: string): BigIntStats | null {
+  try {
+    return lstatSync(path, { bigint: true });
+  } catch (error) {
+    if (isMissing(error) || (error as { code?: string }).code === "ENOTDIR") return null;
+    throw error;
+  }
 }

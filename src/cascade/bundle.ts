@@ -9,7 +9,10 @@ import type { CascadeDeps } from "./deps.ts";
 
 export interface BundleEntry {
   path: string;
-  /** Letter of the probe; `?` for a file of an `Unknown` workspace. */
+  /**
+   * Letter of the probe; `?` for a file of an `Unknown` workspace. Of what a command of kiki's left that was ended in the
+   * middle: `~` for what is half-written, `=` for a whole file of the new commit, which is not copied.
+   */
   change: string;
   /** null: the path is gone from disk (a deletion), or is no file. */
   sha256: string | null;
@@ -65,6 +68,8 @@ export async function saveBundle(
     child: CascadeThread;
     probe: WorkspaceProbe;
     evidence: unknown;
+    /** Paths that no agent and no person has written. */
+    ours: ReadonlyMap<string, "half" | "whole">;
   },
 ): Promise<Bundle> {
   const { folder, probe, child } = input;
@@ -100,16 +105,25 @@ const FILE_LETTERS = new Set(["M", "A", "D", "T", "C"]);
 
 function changedEntries(
   deps: Pick<CascadeDeps, "files">,
-  at: { child: CascadeThread; probe: WorkspaceProbe; files: string },
+  at: {
+    child: CascadeThread;
+    probe: WorkspaceProbe;
+    files: string;
+    ours: ReadonlyMap<string, "half" | "whole">;
+  },
 ): BundleEntry[] {
   return at.probe.changed
     .filter((line) => FILE_LETTERS.has(line.slice(0, 1)))
     .map((line) => {
       const path = line.slice(2);
       const from = `${at.child.workspacePath}/${path}`;
+      // Gone: what may lie there now lies behind a symlink that has taken a folder's place.
+      if (line.startsWith("D ") && !at.ours.has(path)) return { path, change: "D", sha256: null };
+      const ours = at.ours.get(path);
+      if (ours === "whole") return { path, change: "=", sha256: deps.files.sha256(from) };
       return {
         path,
-        change: line.slice(0, 1),
+        change: ours === "half" ? "~" : line.slice(0, 1),
         sha256: deps.files.copyInto(from, `${at.files}/${path}`),
       };
     });

@@ -37,6 +37,17 @@ export interface CascadeFiles {
   hardLink(from: string, to: string): "linked" | "absent" | "other-device";
   /** A folder of kiki's own with all it holds. One that is not there is success. */
   removeTree(path: string): void;
+  /** A parent of `path` below `root` is a symlink: what is found there is not in the folder. */
+  isBehindLink(root: string, path: string): boolean;
+  /** Renames a file or symlink within a file system, parents made; what has the name is replaced. False: not there. */
+  moveFile(from: string, to: string): boolean;
+  /**
+   * Gives a kept file its place in a workspace again, under both names; parents made as anybody makes them. False when
+   * it is not there, or something has the name or a parent's, which stays.
+   */
+  putBack(kept: string, root: string, path: string): boolean;
+  /** Empty folders from `folder` upwards, below `root`; anything else stays. */
+  removeEmptyFolders(folder: string, root: string): void;
 }
 
 export interface CascadeDeps {

@@ -5,6 +5,7 @@
  */
 import { errorLine, KikiError } from "../core/errors.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
+import { endWriting, lookAtCut } from "./cut-off.ts";
 import { pinHead, probeNow } from "./looks.ts";
 import { needsRecovery } from "./recover.ts";
 import type { Scene } from "./scene.ts";
@@ -33,7 +34,9 @@ export async function afterFailure(scene: Scene, error: KikiError): Promise<Stop
     return await needsRecovery(scene, probe, `a command did not end well: ${why}`);
   } catch (stop) {
     if (!(stop instanceof Stop)) throw new Unproven(`${why}; then ${errorLine(stop)}`, stop);
-    if (mayBeHalf(probe)) stop.forAPerson = `a command was ended in the middle: ${why}`;
+    const ended = `a command was ended in the middle: ${why}`;
+    if (!(await isCut(scene, probe)) && mayBeHalf(probe)) stop.forAPerson = ended;
+    stop.again = ended;
     return stop;
   }
 }
@@ -49,12 +52,19 @@ export async function recoveryAfterFailure(
     if (!PASSING.has(error.code)) throw error;
     return "not-now";
   }
+  if (await isCut(scene, probe)) return "look-again";
   return mayBeHalf(probe) ? { refused: `a command was ended in the middle: ${why}` } : "look-again";
 }
 
 /** Half of a file may be jj's: that must not be taken for an edit of the agent's. */
 function mayBeHalf(probe: WorkspaceProbe): boolean {
   return probe.state === "StaleDirty" || probe.state === "Unknown";
+}
+
+/** All of it is known to be kiki's own, and can be put back. */
+async function isCut(scene: Scene, probe: WorkspaceProbe): Promise<boolean> {
+  const cut = await lookAtCut(scene, probe);
+  return cut !== null && cut.unclear === null;
 }
 
 /** null: as before the command. */
@@ -64,7 +74,9 @@ async function probeAgain(scene: Scene, why: string): Promise<WorkspaceProbe | n
   if (before === null) return null;
   try {
     const probe = await probeNow(scene, await pinHead(scene));
-    return probe.fingerprint === before ? null : probe;
+    if (probe.fingerprint !== before) return probe;
+    endWriting(scene);
+    return null;
   } catch (again) {
     const reason =
       again instanceof Stop && "reason" in again.outcome ? again.outcome.reason : errorLine(again);

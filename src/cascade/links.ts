@@ -60,7 +60,7 @@ function linkAll<T extends object>(
   const entries: (T & { path: string })[] = [];
   for (const path of paths) {
     const from = `${scene.child.workspacePath}/${path}`;
-    const noted = note(from);
+    const noted = files.isBehindLink(scene.child.workspacePath, path) ? null : note(from);
     if (noted === null) continue;
     const made = files.hardLink(from, `${folder}/${path}`);
     if (made === "other-device") return null;

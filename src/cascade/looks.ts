@@ -30,9 +30,8 @@ export function persistPlan(scene: Scene, fingerprint: string): void {
  * from the view before the first command that is not recorded yet: a recovery may come before any plan (its harness ran a
  * refused tool first), or after what was planned was recorded.
  */
-export function newToken(scene: Scene, fingerprint: string): string {
+export function newToken(scene: Scene, fingerprint: string, token = scene.deps.ids.uuid()): string {
   const { deps, intent, plan } = scene;
-  const token = deps.ids.uuid();
   const owed = plan.tokens.some((known) => attributionOf(deps.db, known)?.live === true);
   if (!owed) plan.startOp = scene.probedOp;
   plan.tokens.push(token);

@@ -193,7 +193,7 @@ export class IntentChanges {
 /** An effect outside of the database that is over when `run` returns. */
 export function fileEffect<T>(
   deps: Pick<CascadeDeps, "crash">,
-  name: Extract<IntentEffect, "marker-written" | "marker-removed" | "bundle" | "links">,
+  name: Extract<IntentEffect, "marker-written" | "marker-removed" | "bundle" | "links" | "mend">,
   run: () => T,
 ): T {
   deps.crash.at(`intent.${name}.before`);
@@ -219,7 +219,13 @@ export async function jjEffect<T>(
   deps: Pick<CascadeDeps, "crash">,
   name: Exclude<
     IntentEffect,
-    "marker-written" | "marker-removed" | "bundle" | "links" | "agent-stopped" | "harness-ended"
+    | "marker-written"
+    | "marker-removed"
+    | "bundle"
+    | "links"
+    | "mend"
+    | "agent-stopped"
+    | "harness-ended"
   >,
   run: () => Promise<T>,
 ): Promise<T> {

@@ -23,7 +23,7 @@ import { recordOthers, recordResult } from "./record.ts";
 import { related } from "./related.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
 import { needsRecovery, recordChoice, recover } from "./recover.ts";
-import { refuseLate, updateStale } from "./update.ts";
+import { refuseCut, refuseLate, updateStale } from "./update.ts";
 import { Moved, Stop, Unproven, type ReconcileOutcome } from "./stop.ts";
 import type { Views } from "./views.ts";
 
@@ -88,7 +88,7 @@ async function reconcileStill(
         // The everyday race is settled at once; who writes on and on is not provable.
         recoveries += 1;
         if (recoveries <= MAX_RECOVERIES && stop.forAPerson === null) continue;
-        await recordRefusal(scene, stop.forAPerson ?? "edits keep coming");
+        await recordRefusal(scene, stop.forAPerson ?? stop.again);
         return stop.outcome;
       }
     }
@@ -222,7 +222,8 @@ export async function recordRefusal(scene: Scene, why: string): Promise<void> {
 }
 
 async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
-  // A daemon died between an update of the files and the look at what it replaced.
+  // A daemon died in an update of the files, or between one and the look at what it replaced.
+  await refuseCut(scene);
   await refuseLate(scene);
   const op = await pinHead(scene);
   const view = await scene.views.heads(op);

@@ -2,6 +2,7 @@
  * The transaction that makes a reconciliation true: result, payload, anchor, `Materialized`, the thread's head, the
  * edge's anchor, covered later intents, and what the same operations mean for everybody else.
  */
+import { KikiError } from "../core/errors.ts";
 import type { CommitId, OpId } from "../core/ids.ts";
 import { composePayload, payloadTwin, type PayloadFacts } from "../core/payload.ts";
 import type { RecoveryChoice } from "../core/recovery.ts";
@@ -142,10 +143,24 @@ function newestRead(db: Db, op: OpId): OpId {
   return only !== undefined && others.length === 0 && isProcessed(db, op) ? only : op;
 }
 
+/**
+ * What a payload can do without. A file that is hundreds of megabytes large takes jj longer than an agent stands still
+ * for, and would every time.
+ */
+async function inTime(text: Promise<string>): Promise<string> {
+  try {
+    return await text;
+  } catch (error) {
+    if (!(error instanceof KikiError) || error.code !== "jj-timeout") throw error;
+    return "(left out: it took jj too long; read the files that changed)\n";
+  }
+}
+
 async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<PayloadFacts> {
   const { jj, edge, child, parent, intent } = scene;
   const { op, toBase } = result;
-  const recovered = (intent.recoveryChoice as RecoveryChoice[] | null) ?? [];
+  const choices = (intent.recoveryChoice as RecoveryChoice[] | null) ?? [];
+  const recovered = choices.filter((choice) => choice.onlyMended !== true);
   const from = edge.lastSynchronized;
   const same = from === toBase;
   // All of one exact operation, so their order does not matter; the agent waits for them.
@@ -153,8 +168,8 @@ async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<Pay
     // Of the parent's revisions, those the child did not have: all behind the new base that is not behind the old.
     jj.commits(op, `${from}..${toBase}`),
     same ? [] : jj.changedPaths(op, from, toBase),
-    same ? "" : jj.diffStat(op, from, toBase),
-    same ? "" : jj.diff(op, from, toBase),
+    same ? "" : inTime(jj.diffStat(op, from, toBase)),
+    same ? "" : inTime(jj.diff(op, from, toBase)),
     result.head.conflict ? jj.conflictedPaths(op, result.head.commitId) : [],
   ]);
   const later = coveredBy(scene, toBase);

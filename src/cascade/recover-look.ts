@@ -10,6 +10,7 @@ import type { CommitView, JjRepo, WorkspaceProbe, WorkspaceView } from "../ports
 import { cascadeThread } from "../store/edges.ts";
 import { bundleFolder, readBundle, type Bundle } from "./bundle.ts";
 import { followersOf } from "./chain.ts";
+import { lookAtCut, type Cut } from "./cut-off.ts";
 import { pinHead, probeNow } from "./looks.ts";
 import type { Scene } from "./scene.ts";
 
@@ -29,6 +30,8 @@ export interface RecoveryView {
   base: WorkspaceView | null;
   copies: { view: CommitView; copy: RecoveryCopy; landing: Landing | null }[];
   bundle: Bundle | null;
+  /** What is half-written; the paths that `facts.cut` counts. */
+  cut: Cut | null;
   facts: RecoveryFacts;
 }
 
@@ -61,8 +64,10 @@ export async function lookAtRecovery(
     others: copies.filter((c) => c !== staying).map((c) => c.view.commitId),
     at: at.commitId,
   });
+  const cut = await lookAtCut(scene, probe);
   const facts: RecoveryFacts = {
     probe,
+    cut,
     bundled: plan.recovery?.fingerprint === probe.fingerprint,
     at: at.commitId,
     head: await movedHead(scene, op, probe),
@@ -78,7 +83,7 @@ export async function lookAtRecovery(
     torn: await tornBookmarks(jj, op, staying?.view.commitId ?? null, copies, followers),
     chosen,
   };
-  return { op, probe, at, base, copies, bundle, facts };
+  return { op, probe, at, base, copies, bundle, cut, facts };
 }
 
 /**

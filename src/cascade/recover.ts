@@ -8,6 +8,7 @@ import type { CommitId } from "../core/ids.ts";
 import { decideRecovery, type RecoveryChoice, type RecoveryStep } from "../core/recovery.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
 import { bundleFolder, saveBundle } from "./bundle.ts";
+import { beginWriting, dropHalves, endWriting, lookAtCut, mend } from "./cut-off.ts";
 import { lateReason, refuseOpen, takeLinks, verifyKept, verifyLinks } from "./links.ts";
 import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
 import { changeIntents, fileEffect, jjEffect } from "./moves.ts";
@@ -56,14 +57,19 @@ export async function recover(
   chosen: CommitId | null = null,
 ): Promise<{ choice: RecoveryChoice } | { refused: string }> {
   for (let step = 0; step < MAX_STEPS; step += 1) {
-    const late = [...verifyPending(scene), ...(await verifyKept(scene))];
-    if (late.length > 0) return { refused: lateReason(late) };
     const seen = await lookAtRecovery(scene, chosen);
+    // What was replaced is needed until it is known that nothing has to be put back.
+    if (seen === null || seen.cut === null) {
+      if (seen !== null && seen.probe.state !== "Unknown") endWriting(scene);
+      const late = [...dropHalves(scene), ...verifyPending(scene), ...(await verifyKept(scene))];
+      if (late.length > 0) return { refused: lateReason(late) };
+    }
     if (seen === null) return { refused: "jj records no such workspace any more" };
     const next = decideRecovery(seen.facts);
     if (next.do === "refuse") return { refused: next.why };
     if (next.do === "done") return { choice: choiceOf(scene, seen, next.adopted) };
-    await take(scene, seen, next);
+    const refused = await take(scene, seen, next);
+    if (refused !== null) return { refused };
   }
   return { refused: "it came to no end" };
 }
@@ -76,12 +82,39 @@ function choiceOf(scene: Scene, seen: RecoveryView, adopted: CommitId): Recovery
     edits: chosen?.landing?.edits ?? null,
     pinnedHead: scene.plan.recovery?.pinnedHead ?? null,
     bundle: bundleFolder(scene.deps, scene.intent.intentId),
+    // Files that are as jj's record of them hold no edits.
+    ...(scene.plan.recovery?.mended === true && seen.probe.state === "StaleClean"
+      ? { onlyMended: true }
+      : {}),
   };
 }
 
 type Step = Exclude<RecoveryStep, { do: "refuse" } | { do: "done" }>;
 
-async function take(scene: Scene, seen: RecoveryView, step: Step): Promise<void> {
+/** null, or why it needs a person. */
+async function take(scene: Scene, seen: RecoveryView, step: Step): Promise<string | null> {
+  if (step.do === "mend") return putBack(scene, seen);
+  await act(scene, seen, step);
+  return null;
+}
+
+function putBack(scene: Scene, seen: RecoveryView): string | null {
+  const { deps, plan, child } = scene;
+  plan.recovery!.mended = true;
+  persistPlan(scene, plan.recovery!.fingerprint);
+  const refused = mend(scene, seen.cut!);
+  persistPlan(scene, plan.recovery!.fingerprint);
+  const paths = seen.cut!.paths.map(({ path }) => path);
+  const shown = `${paths.slice(0, 20).join(", ")}${paths.length > 20 ? ", …" : ""}`;
+  deps.log.info(`${child.name}: an update was ended in the middle; put back: ${shown}`);
+  return refused;
+}
+
+async function act(
+  scene: Scene,
+  seen: RecoveryView,
+  step: Exclude<Step, { do: "mend" }>,
+): Promise<void> {
   const { jj, deps } = scene;
   switch (step.do) {
     case "bundle": {
@@ -130,9 +163,20 @@ export async function bundleNow(
     child,
     probe,
     evidence,
+    ours: await halfWritten(scene, probe),
   });
   deps.crash.at("intent.bundle.effected");
   return bundle;
+}
+
+/** What a command of kiki's has left: a copy is made of what is in no commit, and it is no edit. */
+async function halfWritten(
+  scene: Scene,
+  probe: WorkspaceProbe,
+): Promise<ReadonlyMap<string, "half" | "whole">> {
+  const cut = await lookAtCut(scene, probe);
+  if (cut === null || cut.unclear !== null) return new Map();
+  return new Map(cut.paths.map((p) => [p.path, p.state === "to" ? "whole" : "half"]));
 }
 
 /** The agent's commits are kept first; otherwise jj would take HEAD for a move back to the old parent (measured). */
@@ -155,19 +199,21 @@ export async function update(scene: Scene, seen: RecoveryView): Promise<void> {
   const touched = await jj.touchedPaths(from, seen.facts.at);
   const edited = seen.probe.changed.map((line) => line.slice(2));
   refuseOpen(scene, [...touched, ...edited]);
-  const token = withLinks(scene, [...new Set([...touched, ...edited])], seen.probe);
+  const token = withLinks(scene, [...new Set([...touched, ...edited])], seen, seen.facts.at);
   if (await drifted(scene, seen)) return;
   await jjEffect(deps, "update-stale", () => jj.updateStale(child.workspacePath, token));
+  endWriting(scene);
 }
 
 async function adopt(scene: Scene, seen: RecoveryView, commit: CommitId): Promise<void> {
   const { jj, deps, child } = scene;
   const touched = await jj.touchedPaths(seen.facts.at, commit);
   refuseOpen(scene, touched);
-  const token = withLinks(scene, touched, seen.probe);
+  const token = withLinks(scene, touched, seen, commit);
   if (await drifted(scene, seen)) return;
   try {
     await jjEffect(deps, "edit", () => jj.edit(child.workspacePath, commit, token));
+    endWriting(scene);
   } catch (error) {
     // The parent moved in this instant, and jj refused: nothing was done, and everything is looked at anew.
     if (!(error instanceof KikiError) || error.code !== "jj-stale") throw error;
@@ -175,14 +221,21 @@ async function adopt(scene: Scene, seen: RecoveryView, commit: CommitId): Promis
 }
 
 /** Links, token and plan are durable before the command. */
-function withLinks(scene: Scene, paths: readonly string[], probe: WorkspaceProbe): string {
+function withLinks(
+  scene: Scene,
+  paths: readonly string[],
+  seen: RecoveryView,
+  to: CommitId,
+): string {
   scene.plan.recovery!.links = takeLinks(scene, paths);
-  return newToken(scene, probe.fingerprint);
+  return beginWriting(scene, seen.probe, to);
 }
 
 async function drifted(scene: Scene, seen: RecoveryView): Promise<boolean> {
   const again = await probeNow(scene, await pinHead(scene));
-  return again.fingerprint !== seen.probe.fingerprint || scene.probedOp !== seen.op;
+  if (again.fingerprint === seen.probe.fingerprint && scene.probedOp === seen.op) return false;
+  endWriting(scene); // it has not begun
+  return true;
 }
 
 async function sameHead(scene: Scene, seen: RecoveryView): Promise<void> {

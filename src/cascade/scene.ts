@@ -21,8 +21,20 @@ export interface ReconcilePlan {
   stagedOp: OpId | null;
   /** Second names of what an update of clean files may replace, until it is known that nobody wrote into them. */
   kept?: KeptFiles;
+  /** A command that replaces files, from before it begins until it has ended well. */
+  writing?: Writing;
   /** Since edits were found on files that jj had left behind. */
   recovery?: RecoveryProgress;
+}
+
+export interface Writing {
+  token: string;
+  /** Operation the files are from when it begins, and what the files are then. */
+  checkoutOp: OpId;
+  fingerprint: string;
+  /** Operation it is given for, and the commit it is to bring the files to there. */
+  at: OpId;
+  to: CommitId;
 }
 
 export interface KeptFiles {

@@ -18,6 +18,8 @@ export class Stop extends Error {
   readonly recovery: RecoveryRecord | null;
   /** A recovery that kiki must not even begin by itself, and why. */
   forAPerson: string | null = null;
+  /** What a person is told when it comes again and again. */
+  again = "edits keep coming";
   constructor(outcome: ReconcileOutcome, recovery: RecoveryRecord | null = null) {
     super(outcome.outcome);
     this.outcome = outcome;

@@ -1,7 +1,9 @@
 /** Stale files that are clean, brought to what jj records (cascade chapter, "Reconciling"). */
+import type { CommitId } from "../core/ids.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
+import { beginWriting, endWriting, lookAtCut } from "./cut-off.ts";
 import { keepFiles, lateReason, refuseOpen, verifyKept } from "./links.ts";
-import { newToken, pinHead, probeNow } from "./looks.ts";
+import { pinHead, probeNow } from "./looks.ts";
 import { jjEffect } from "./moves.ts";
 import { needsRecovery } from "./recover.ts";
 import type { Scene } from "./scene.ts";
@@ -13,23 +15,24 @@ import { Moved, Stop } from "./stop.ts";
  * second name until it is known that nobody wrote into it in that instant.
  */
 export async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<void> {
-  const touched = await linkReplaced(scene, probe);
-  const token = newToken(scene, probe.fingerprint);
+  await linkReplaced(scene, probe);
+  const token = beginWriting(scene, probe, probe.recordedCommit!);
   const again = await probeNow(scene, await pinHead(scene));
   if (again.fingerprint !== probe.fingerprint) {
+    endWriting(scene); // it has not begun
     if (again.state === "StaleDirty" || again.state === "Unknown")
       await needsRecovery(scene, again, "files changed right before the update");
     throw new Moved("the workspace moved right before the update");
   }
-  refuseOpen(scene, touched);
   await jjEffect(scene.deps, "update-stale", () =>
     scene.jj.updateStale(scene.child.workspacePath, token),
   );
+  endWriting(scene);
   await refuseLate(scene);
 }
 
 /** Before the second look, which then says that what was linked is what was clean. */
-async function linkReplaced(scene: Scene, probe: WorkspaceProbe): Promise<string[]> {
+async function linkReplaced(scene: Scene, probe: WorkspaceProbe): Promise<void> {
   const { jj, child, views } = scene;
   const name = child.workspaceName;
   const from =
@@ -38,8 +41,40 @@ async function linkReplaced(scene: Scene, probe: WorkspaceProbe): Promise<string
   if (from === undefined || probe.recordedCommit === null)
     throw new Error(`a clean workspace that is from no commit: ${child.workspacePath}`);
   const touched = await jj.touchedPaths(from, probe.recordedCommit);
+  refuseOpen(scene, touched);
   keepFiles(scene, from, touched);
-  return touched;
+  await refuseUnseen(scene, probe, from);
+}
+
+/**
+ * What jj replaces is compared by content: an edit that left a file's size and time as they were is seen neither by jj nor
+ * by the probe, and would be overwritten.
+ */
+async function refuseUnseen(scene: Scene, probe: WorkspaceProbe, from: CommitId): Promise<void> {
+  const { jj, child } = scene;
+  const to = probe.recordedCommit!;
+  const found = await jj.updateProgress(scene.probedOp, from, to, child.workspacePath);
+  const edited = found.filter(({ state }) => state !== "from").map(({ path }) => path);
+  if (edited.length === 0) return;
+  const why = `${edited.join(", ")} was edited, and has the size and the time it had before: jj does not see it until somebody touches it`;
+  const changed = [...probe.changed, ...edited.map((path) => `M ${path}`)].sort();
+  // It is no bundle of what a probe sees again: its own fingerprint.
+  const fingerprint = scene.deps.sha256(`${probe.fingerprint} ${changed.join("\n")}`);
+  try {
+    await needsRecovery(scene, { ...probe, changed, fingerprint }, why);
+  } catch (stop) {
+    if (stop instanceof Stop) stop.forAPerson = why;
+    throw stop;
+  }
+}
+
+/** An update of the files that nobody lived to see the end of was ended in the middle of them. */
+export async function refuseCut(scene: Scene): Promise<void> {
+  if (scene.plan.writing === undefined) return;
+  const probe = await probeNow(scene, await pinHead(scene));
+  if ((await lookAtCut(scene, probe)) !== null)
+    await needsRecovery(scene, probe, "an update of the files was ended in the middle");
+  if (probe.state !== "Unknown") endWriting(scene);
 }
 
 /** Of an update of this attempt, or of one that a daemon did not live to see the end of. For a person: nobody knows who it was. */

@@ -138,6 +138,8 @@ export const INTENT_EFFECTS = [
   "bookmark",
   "edit",
   "abandon",
+  /** Files that a command has left half-written, put back. */
+  "mend",
   /** Everything of the agent stands still; its harness is gone. */
   "agent-stopped",
   "harness-ended",

@@ -21,6 +21,8 @@ export interface RecoveryProgress {
   pinnedHead: CommitId | null;
   /** Hard links of what a command may replace, until they are verified. */
   links: { folder: string; entries: { path: string; sha256: string }[] } | null;
+  /** Files that a command of kiki's had left half-written were put back. */
+  mended?: boolean;
 }
 
 /** What recovery chose; recorded on the intent, and told to the agent. */
@@ -32,6 +34,8 @@ export interface RecoveryChoice {
   edits: CommitId | null;
   pinnedHead: CommitId | null;
   bundle: string;
+  /** There were no edits: a command of kiki's had been ended in the middle, and its files were put back. */
+  onlyMended?: boolean;
 }
 
 export interface RecoveryCopy {
@@ -52,6 +56,8 @@ export interface RecoveryFacts {
   before: "moved" | "changed" | "another";
   /** Every visible commit of the change, jj's `@` among them. */
   copies: readonly RecoveryCopy[];
+  /** What a command of kiki's left that was ended in the middle of the files. */
+  cut: CutOff | null;
   /** All copies with edits are the same. */
   alike: boolean;
   /** Every bundled edit is in the files, in `@`, or in the record that `@` is the moved copy of. */
@@ -62,6 +68,12 @@ export interface RecoveryFacts {
   chosen: CommitId | null;
   /** Bookmarks that the merge left between copies, and where each belongs. */
   torn: readonly { name: string; to: CommitId }[];
+}
+
+/** `mend`: paths to be put back. `unclear`: why the half-written cannot be told from somebody's edits; null: it can. */
+export interface CutOff {
+  mend: number;
+  unclear: string | null;
 }
 
 export type Followers =
@@ -77,6 +89,8 @@ export type Followers =
 export type RecoveryStep =
   | { do: "bundle" }
   | { do: "reset-head"; from: CommitId; to: CommitId }
+  /** What is half-written becomes what it was. */
+  | { do: "mend" }
   /** jj's stale recovery. */
   | { do: "update" }
   | { do: "bookmark"; name: string; to: CommitId }
@@ -102,6 +116,11 @@ export function targetCopy(
 
 export function decideRecovery(f: RecoveryFacts): RecoveryStep {
   if (f.probe.state === "Unknown") return refuse(f.probe.reason ?? "the files cannot be proved");
+  // Before anything looks at the files as edits: half of a file is nobody's.
+  if (f.cut !== null) {
+    if (f.cut.unclear !== null && f.chosen === null) return refuse(f.cut.unclear);
+    if (f.cut.mend > 0) return f.bundled ? { do: "mend" } : { do: "bundle" };
+  }
   if (f.copies.some((copy) => copy.immutable)) return refuse("the revision is immutable");
   return f.copies.length > 1 ? decideCopies(f) : decideSingle(f);
 }

@@ -74,6 +74,10 @@ const cascadeFiles: CascadeFiles = {
   stamp: files.stamp,
   hardLink: files.hardLink,
   removeTree: files.removeTree,
+  isBehindLink: files.isBehindLink,
+  moveFile: files.moveFile,
+  putBack: files.putBack,
+  removeEmptyFolders: files.removeEmptyFolders,
 };
 
 const creationFiles: CreationFiles = {

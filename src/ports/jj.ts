@@ -96,6 +96,20 @@ export interface LooseFile {
   tracked: boolean;
 }
 
+/** One path of an update of files that was ended in the middle. */
+export interface PathProgress {
+  path: string;
+  /**
+   * `from`, `to`: as in that commit (nothing, where it has none). `begun`: the old one is gone, and there is nothing, or no
+   * more than a beginning of the new file (also all of it without its executable bit, also zeros where bytes were lost).
+   */
+  state: "from" | "to" | "begun" | "other";
+  /** `from` has something there. */
+  had: boolean;
+  /** Of what lies there now; null where that is nothing. */
+  sha256: string | null;
+}
+
 export interface StagedOperation {
   id: OpId;
   /** What jj said on stderr, for logs. */
@@ -185,6 +199,11 @@ export interface JjRepo {
    * bit. Absent is equal to absent, or to a folder; a conflict differs from everything.
    */
   differing(commit: CommitId, folder: string, paths: readonly string[]): Promise<string[]>;
+  /**
+   * How far a command got that was to bring the files below `folder` from one commit to another: every path it has to
+   * replace, in the order in which jj 0.46 does that, one after the other. `op`: where both commits can be read.
+   */
+  updateProgress(op: OpId, from: CommitId, to: CommitId, folder: string): Promise<PathProgress[]>;
   /** git HEAD of a colocated workspace and the one jj expects (probe: `H HEAD`); null is unborn. null: not colocated. */
   gitHead(
     workspaceRoot: string,

@@ -144,6 +144,74 @@ export const RECOVERY: readonly Scenario[] = [
     },
   },
   {
+    name: "updateProgress: whole, gone, begun, mode not set, folder and file, in-between writing → state of each, in jj's order",
+    async run(world, see) {
+      await addThread(world, CHILD, await see.at("default"));
+      const child = world.in(CHILD);
+      const old = "a-b a/x gone half in/x kept mode other removed run".split(" ");
+      for (const path of old) child.write(path, "old\n");
+      child.write("file/x", "old\n");
+      await world.repo.snapshot(world.folder(CHILD), "token-record");
+      const from = await see.at(CHILD);
+      child.remove("in");
+      child.write("in", "new\n");
+      child.remove("file");
+      child.write("file", "new\n");
+      child.remove("removed");
+      child.write("new/deep", "new\n");
+      child.write("fresh", "new\n");
+      child.symlink("a-b", "link");
+      child.symlink("a-b", "tried");
+      for (const path of ["run", "mode"]) child.write(path, "new\n", 0o755);
+      for (const path of ["a-b", "a/x", "gone", "half", "other"]) child.write(path, "new\n");
+      await world.repo.snapshot(world.folder(CHILD), "token-new");
+      const to = await see.at(CHILD);
+      const [op] = await world.repo.heads();
+      const states = async (what: string): Promise<Record<string, string>> => {
+        const found = await world.repo.updateProgress(op!, from, to, world.folder(CHILD));
+        return Object.fromEntries(see.note(what, found).map((p) => [p.path, p.state]));
+      };
+      const done = await states("all of it");
+      expect(Object.keys(done)).toEqual([
+        ..."a/x a-b file/x file fresh gone half".split(" "),
+        ..."in/x in link mode new/deep other removed run tried".split(" "),
+      ]);
+      expect(new Set(Object.values(done))).toEqual(new Set(["to"]));
+      child.write("a/x", "old\n");
+      child.remove("gone");
+      child.write("half", "ne");
+      child.write("mode", "new\n", 0o644);
+      child.write("run", "ne", 0o755);
+      child.write("other", "nee");
+      child.remove("link");
+      child.symlink("elsewhere", "link");
+      child.remove("file");
+      child.remove("fresh");
+      child.write("removed", "old\n");
+      child.write("new/deep", "");
+      child.remove("tried");
+      child.write("tried", "");
+      expect(await states("half of it")).toEqual({
+        "a/x": "from",
+        "a-b": "to",
+        "file/x": "to",
+        file: "from",
+        fresh: "from",
+        gone: "begun",
+        half: "begun",
+        "in/x": "to",
+        in: "to",
+        link: "other",
+        mode: "begun",
+        "new/deep": "begun",
+        other: "other",
+        removed: "from",
+        run: "other",
+        tried: "begun",
+      });
+    },
+  },
+  {
     name: "differing: content, kind, executable bit, absent, folder, conflict",
     async run(world, see) {
       await addThread(world, CHILD, await see.at("default"));

@@ -214,6 +214,7 @@ export class IntentOracle {
     for (const [id, n] of [...this.rebases, ...this.moves])
       if (n > (recovered.has(id) ? 2 : 1)) this.violation(`${n} rebases for ${this.#seq(id)}`);
     this.#checkEdges();
+    this.#checkHalves();
     const live = w.outside.query("SELECT count(*) AS n FROM op_attribution WHERE live = 1").get();
     if ((live as { n: number }).n > 0 && this.#reconciling() === null)
       this.violation("operations of kiki's are left to a handler that is gone");
@@ -264,6 +265,19 @@ export class IntentOracle {
       if (at !== edge.lastSynchronized && at !== newest?.toBase)
         this.violation(`what ${parent.name} did is lost for the thread that follows it`);
     }
+  }
+
+  /** What jj was killed in the middle of is in no revision of the child's: halves are nobody's edits. */
+  #checkHalves(): void {
+    const { jj, threads } = this.#w;
+    const { store } = jj.engine;
+    const view = jj.engine.newestHead().view;
+    const halves = new Set(jj.engine.disk.halves);
+    if (halves.size === 0) return;
+    for (const id of store.index(view).visible)
+      for (const [path, entry] of store.commit(id).tree.terms.flatMap((term) => [...term]))
+        if (halves.has(`${path}\0${entry}`))
+          this.violation(`half of ${path} is in a revision (${threads.child.workspace})`);
   }
 
   /** A person wanted nothing of it. */

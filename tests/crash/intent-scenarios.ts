@@ -289,6 +289,24 @@ export const STORIES: readonly Story[] = [
     },
   },
   {
+    name: "jj is killed in the middle of the files",
+    async tell(w) {
+      await amend(w, "two\n");
+      at(w, "intent.update-stale.before", () => w.tearNext());
+      await call(w, 2);
+    },
+  },
+  {
+    name: "edits on stale files, jj is killed while it brings them back",
+    updates: 3,
+    async tell(w) {
+      await edit(w);
+      await amend(w, "two\n");
+      at(w, "intent.edit.before", () => w.tearNext());
+      await call(w, 2);
+    },
+  },
+  {
     name: "edits where the child was changed elsewhere",
     loud: true,
     async tell(w) {

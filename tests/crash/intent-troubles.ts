@@ -17,13 +17,16 @@ export type Command = keyof typeof COMMANDS;
 
 /**
  * How a command turns out that is under way when its daemon dies: never done, done, done by a process that outlives
- * the daemon, killed in the middle. Or the daemon lives and the command fails, before or after its effect.
+ * the daemon, killed in the middle, killed in the middle of the files with one of them written in half. Or the daemon
+ * lives and the command fails, before or after its effect, or is killed in the middle of the files.
  */
 export const OUTCOMES = [
   "not done",
   "done",
   "done later",
   "half done",
+  "torn",
+  "torn alone",
   "failed",
   "answer lost",
 ] as const;
@@ -32,7 +35,11 @@ export type Outcome = (typeof OUTCOMES)[number];
 /** Commands that write files beside an operation have a middle. */
 export function outcomesOf(command: Command): readonly Outcome[] {
   const inPieces: readonly Command[] = ["snapshot", "updateStale", "edit"];
-  return inPieces.includes(command) ? OUTCOMES : OUTCOMES.filter((how) => how !== "half done");
+  const writes: readonly Command[] = ["updateStale", "edit"];
+  return OUTCOMES.filter((how) => {
+    if (how === "half done") return inPieces.includes(command);
+    return !how.startsWith("torn") || writes.includes(command);
+  });
 }
 
 /** Where something goes wrong: at the nth crash point, or in the nth command, counted from the last one on. */

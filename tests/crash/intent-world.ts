@@ -245,6 +245,29 @@ export class IntentWorld implements IntentScene {
     this.oracle.check();
   }
 
+  /** A jj that gets to the files is ended in the middle of them. */
+  async tearing<T>(error: Error, run: () => Promise<T>): Promise<T> {
+    const { disk } = this.jj.engine;
+    disk.tear = () => {
+      disk.tear = null;
+      return error;
+    };
+    try {
+      return await run();
+    } finally {
+      disk.tear = null;
+    }
+  }
+
+  /** The next jj that gets to the files is ended in the middle of them. */
+  tearNext(): void {
+    const { disk } = this.jj.engine;
+    disk.tear = () => {
+      disk.tear = null;
+      return fail("failed", "jj-failed", "ended by SIGKILL");
+    };
+  }
+
   /** A process nobody knows of writes a file of the agent's at a moment when it should not. */
   lateEdit(): void {
     const own = this.fresh();
@@ -416,6 +439,11 @@ export class IntentWorld implements IntentScene {
         this.#half = true;
         await run().catch(() => undefined);
         this.#half = false;
+        break;
+      case "torn alone":
+        return await this.tearing(why, counted);
+      case "torn":
+        await this.tearing(new Killed(), run).catch(() => undefined);
         break;
       case "not done":
         break;

@@ -275,6 +275,17 @@ export class FakeJj implements JjRepo {
     );
   }
 
+  updateProgress(
+    op: OpId,
+    from: CommitId,
+    to: CommitId,
+    folder: string,
+  ): ReturnType<JjRepo["updateProgress"]> {
+    return this.#between("updateProgress", op, from, to, (a, b) =>
+      recovery.updateProgress(this.engine, a, b, folder),
+    );
+  }
+
   gitHead(workspaceRoot: string, workspace: string, op: OpId): ReturnType<JjRepo["gitHead"]> {
     return this.#readAt("gitHead", op, (at) =>
       recovery.gitHead(this.engine, workspaceRoot, workspace, at),

@@ -214,6 +214,7 @@ const JJ_READS = [
   "conflictedPaths",
   "sameChange",
   "touchedPaths",
+  "updateProgress",
   "differing",
   "gitHead",
   "looseFiles",
@@ -335,7 +336,11 @@ function recipesOf(w: World, life: Life): Recipes {
 
 function cascadeFilesOf(w: World, life: Life): CascadeFiles {
   const bare = cascadeFilesOn(w.files) as unknown as Record<string, (...a: unknown[]) => unknown>;
-  const writes = new Set(["writeDurable", "removeDurable", "copyInto", "hardLink", "removeTree"]);
+  const writes = new Set(
+    "writeDurable removeDurable copyInto hardLink removeTree moveFile putBack removeEmptyFolders".split(
+      " ",
+    ),
+  );
   return Object.fromEntries(
     Object.keys(bare).map((name) => [
       name,

@@ -113,5 +113,37 @@ export function cascadeFilesOn(files: SimFiles): CascadeFiles {
     removeTree(path) {
       for (const file of files.below(path)) files.remove(file);
     },
+    isBehindLink: (root, path) =>
+      path
+        .split("/")
+        .slice(0, -1)
+        .some(
+          (_, at, parts) =>
+            files.entryNow([root, ...parts.slice(0, at + 1)].join("/"))?.isLink === true,
+        ),
+    moveFile(from, to) {
+      const entry = files.entryNow(from);
+      if (entry === null) return false;
+      // Its bytes have another name before they lose this one.
+      if (entry.isLink) files.symlink(entry.text, to);
+      else files.put(to, entry.text, entry.mode);
+      files.remove(from);
+      return true;
+    },
+    putBack(kept, root, path) {
+      const entry = files.entryNow(kept);
+      const to = `${root}/${path}`;
+      if (entry === null || files.kindNow(to) !== "absent") return false;
+      const parts = path.split("/");
+      if (parts.some((_, at) => files.entryNow([root, ...parts.slice(0, at)].join("/")) !== null))
+        return false;
+      if (entry.isLink) files.symlink(entry.text, to);
+      else files.put(to, entry.text, entry.mode);
+      return true;
+    },
+    removeEmptyFolders(folder, root) {
+      for (let at = folder; at.startsWith(`${root}/`); at = folderOf(at))
+        files.removeEmptyFolder(at);
+    },
   };
 }

@@ -9,6 +9,7 @@ import { locate } from "./locate.ts";
 import * as mutations from "./mutate.ts";
 import { ensureNeutral } from "./neutral.ts";
 import { createProber } from "./probe.ts";
+import { updateProgress } from "./progress.ts";
 import * as reads from "./reads.ts";
 import * as recovery from "./recovery.ts";
 import { autoUpdateStale } from "./auto-update-stale.ts";
@@ -65,6 +66,8 @@ function openRepo(ctx: JjContext): JjRepo {
     sameChange: (op, from, to) => reads.sameChange(ctx, op, from, to),
     touchedPaths: (from, to) => recovery.touchedPaths(ctx, treesOf, from, to),
     differing: (commit, folder, paths) => recovery.differing(ctx, commit, folder, paths),
+    updateProgress: (op, from, to, folder) =>
+      updateProgress(ctx, treesOf, { op, from, to, folder }),
     gitHead: (workspaceRoot, workspace, op) => recovery.gitHead(ctx, workspaceRoot, workspace, op),
     looseFiles: (workspaceRoot) => recovery.looseFiles(ctx, workspaceRoot),
     diff: (op, from, to) => reads.diff(ctx, op, from, to),

@@ -98,7 +98,13 @@ export async function git(
   ctx: JjContext,
   gitDir: string,
   args: readonly string[],
-  options: { cwd?: string; input?: string; env?: Record<string, string> } = {},
+  options: {
+    cwd?: string;
+    input?: string;
+    env?: Record<string, string>;
+    /** Longer output is cut, which is no error. */
+    cutAtBytes?: number;
+  } = {},
 ): Promise<RunResult> {
   return run({
     argv: ["git", `--git-dir=${gitDir}`, ...args],
@@ -106,6 +112,9 @@ export async function git(
     env: { ...ctx.env, GIT_OPTIONAL_LOCKS: "0", ...options.env },
     timeoutMs: ctx.limits.readTimeoutMs,
     ...(options.input === undefined ? {} : { input: options.input }),
+    ...(options.cutAtBytes === undefined
+      ? {}
+      : { maxOutputBytes: options.cutAtBytes, cutOutput: true }),
   });
 }
 

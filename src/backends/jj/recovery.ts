@@ -3,7 +3,7 @@
  * git HEAD stands, and every file of a workspace that the probe could make nothing of.
  */
 import { lstatSync, type Stats } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fail } from "../../core/errors.ts";
 import type { CommitId, OpId } from "../../core/ids.ts";
 import type { LooseFile } from "../../ports/jj.ts";
@@ -16,7 +16,7 @@ import { gitStore } from "./locate.ts";
 import { OpStore } from "./op-store.ts";
 import { parseCheckout, parseTreeState } from "./protobuf.ts";
 import { GitTrees, resolveEntry } from "./trees.ts";
-import { listOthers, splitAtZero } from "./working-copy.ts";
+import { listOthers, realFolders, splitAtZero } from "./working-copy.ts";
 
 export async function touchedPaths(
   ctx: JjContext,
@@ -24,7 +24,7 @@ export async function touchedPaths(
   from: CommitId,
   to: CommitId,
 ): Promise<string[]> {
-  const trees = treesOf(storeOf(ctx));
+  const trees = treesOf(gitStoreOf(ctx));
   const commits = await trees.commits([from, to]);
   return [...(await trees.touched(commits.flatMap((commit) => commit.trees)))].sort();
 }
@@ -36,13 +36,14 @@ export async function differing(
   paths: readonly string[],
 ): Promise<string[]> {
   if (paths.length === 0) return [];
-  const trees = new GitTrees(ctx, storeOf(ctx));
+  const trees = new GitTrees(ctx, gitStoreOf(ctx));
   const [stored] = await trees.commits([commit]);
   const terms = await Promise.all(stored!.trees.map((tree) => trees.listing(tree)));
+  const isRealFolder = realFolders(folder);
   return paths.filter((path) => {
     const entry = resolveEntry(terms, path);
     if (entry === "conflict") return true;
-    const found = onDisk(join(folder, path));
+    const found = isRealFolder(dirname(path)) ? onDisk(join(folder, path)) : null;
     return found?.mode !== entry?.mode || found?.blob !== entry?.id;
   });
 }
@@ -74,7 +75,7 @@ export async function gitHead(
   workspace: string,
   op: OpId,
 ): Promise<{ actual: CommitId | null; expected: CommitId | null } | null> {
-  const store = storeOf(ctx);
+  const store = gitStoreOf(ctx);
   const gitDir = colocatedGitDir(workspaceRoot, store);
   if (gitDir === null) return null;
   const actual = await headCommit(ctx, gitDir);
@@ -90,7 +91,7 @@ export async function gitHead(
 }
 
 export async function looseFiles(ctx: JjContext, workspaceRoot: string): Promise<LooseFile[]> {
-  const result = await listOthers(ctx, storeOf(ctx), workspaceRoot);
+  const result = await listOthers(ctx, gitStoreOf(ctx), workspaceRoot);
   const found = new Map<string, LooseFile>();
   for (const path of splitAtZero(result.stdout))
     found.set(path.toString("latin1"), { path, tracked: false });
@@ -113,7 +114,7 @@ function trackedPaths(workspaceRoot: string): string[] {
 
 /** In the repository's own store, so that a worktree's end does not take it along. */
 export async function pinCommit(ctx: JjContext, ref: string, commit: CommitId): Promise<void> {
-  await gitOutput(ctx, storeOf(ctx), ["update-ref", ref, commit]);
+  await gitOutput(ctx, gitStoreOf(ctx), ["update-ref", ref, commit]);
 }
 
 export async function setGitHead(
@@ -121,13 +122,13 @@ export async function setGitHead(
   workspaceRoot: string,
   commit: CommitId,
 ): Promise<void> {
-  const gitDir = colocatedGitDir(workspaceRoot, storeOf(ctx));
+  const gitDir = colocatedGitDir(workspaceRoot, gitStoreOf(ctx));
   if (gitDir === null)
     throw fail("failed", "git-failed", `${workspaceRoot} shares nothing with git`);
   await gitOutput(ctx, gitDir, ["update-ref", "--no-deref", "HEAD", commit]);
 }
 
-function storeOf(ctx: JjContext): string {
+export function gitStoreOf(ctx: JjContext): string {
   const store = gitStore(ctx.location.repoDir);
   if (store === null) throw fail("failed", "git-failed", "the repository's git store is missing");
   return store;

@@ -209,8 +209,14 @@ export function collisions(
     known.set(folder, state);
     return state;
   };
+  const isNested = nestedRepositories(root);
   for (const path of targetPaths) {
     if (tracked.has(path) || parent(dirname(path)) !== "folder") continue;
+    // jj writes it, sees only the other repository's folder afterwards, and records that it is gone.
+    if (isNested(dirname(path))) {
+      found.set(path, collision(root, path));
+      continue;
+    }
     const stat = lstatSync(join(root, path), { throwIfNoEntry: false });
     if (stat === undefined) continue;
     if (stat.isDirectory() && holdsOnlyTracked(root, path, tracked)) continue;
@@ -238,7 +244,7 @@ function holdsOnlyTracked(root: string, folder: string, tracked: ReadonlySet<str
 }
 
 /** Whether a folder and all its parents are real folders: jj never looks through a symlink. */
-function realFolders(root: string): (folder: string) => boolean {
+export function realFolders(root: string): (folder: string) => boolean {
   const known = new Map<string, boolean>([[".", true]]);
   const isReal = (folder: string): boolean => {
     const before = known.get(folder);
@@ -297,7 +303,8 @@ export function* splitAtZero(bytes: Buffer): Generator<Buffer> {
   }
 }
 
-function slices(ctx: JjContext): () => Promise<void> | undefined {
+/** Awaited between pieces of work of one look. */
+export function slices(ctx: JjContext): () => Promise<void> | undefined {
   let since = ctx.clock.monotonic();
   return () => {
     if (ctx.clock.monotonic() - since < SLICE_MS) return undefined;

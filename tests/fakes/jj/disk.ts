@@ -13,6 +13,7 @@ import {
   resolved,
   valueAt,
   withPaths,
+  writingOrder,
   type Entry,
   type Tree,
 } from "./tree.ts";
@@ -38,6 +39,10 @@ export class JjDisk {
   readonly files: FakeFiles;
   /** Patterns of `.git/info/exclude`. */
   exclude = "";
+  /** Makes the error of a jj that is ended in the middle of an update, with a file written in half. */
+  tear: (() => Error) | null = null;
+  /** What that left, as `path NUL entry`. */
+  readonly halves: string[] = [];
   readonly #trees: Tree[] = [];
   readonly #numbers = new Map<Tree, number>();
 
@@ -112,21 +117,33 @@ export class JjDisk {
    */
   update(root: string, from: Tree, to: Tree): string[] {
     const tracked = new Set(pathsOf(from));
-    const target = pathsOf(to).map((path) => [path, materialised(valueAt(to, path))!] as const);
-    const wanted = new Set(target.map(([path]) => path));
-    for (const path of tracked) {
-      if (wanted.has(path) || this.entryAt(root, path) === null) continue;
-      this.files.remove(`${root}/${path}`);
-      this.#removeEmptyFolders(root, path);
-    }
     const skipped: string[] = [];
-    for (const [path, entry] of target) {
-      const before = tracked.has(path) ? materialised(valueAt(from, path)) : null;
-      if (before === entry) continue;
-      if (!this.#isFree(root, path, tracked)) skipped.push(path);
-      else this.write(root, path, entry);
+    const paths = writingOrder(from, to);
+    const middle = Math.floor(paths.length / 2);
+    for (const [at, path] of paths.entries()) {
+      const entry = materialised(valueAt(to, path));
+      if (entry === null) {
+        if (this.entryAt(root, path) === null) continue;
+        this.files.remove(`${root}/${path}`);
+        this.#removeEmptyFolders(root, path);
+      } else if (!this.#isFree(root, path, tracked)) skipped.push(path);
+      else {
+        if (at === middle && this.tear !== null) this.#tearAt(root, path, entry);
+        this.write(root, path, entry);
+      }
     }
     return skipped;
+  }
+
+  /** jj is ended while it writes this file; the old one is gone. */
+  #tearAt(root: string, path: string, entry: Entry): never {
+    this.files.remove(`${root}/${path}`);
+    if (!entry.startsWith("l:")) {
+      const half = `f:${entry.slice(2, 2 + entry.length / 2)}`;
+      this.write(root, path, half);
+      this.halves.push(`${path}\0${half}`);
+    }
+    throw this.tear!();
   }
 
   entryAt(root: string, path: string): Entry | null {
@@ -151,7 +168,7 @@ export class JjDisk {
     if (others.length === 0) return;
     const ignores = this.#ignoreFiles(root, all);
     for (const path of others) {
-      if (isIgnored(path, ignores) || this.#isNested(root, path)) continue;
+      if (isIgnored(path, ignores) || this.isNested(root, path)) continue;
       const size = Buffer.byteLength(this.files.entryNow(`${root}/${path}`)!.text);
       if (!bounded || size <= MAX_NEW_FILE_BYTES) yield path;
     }
@@ -169,7 +186,8 @@ export class JjDisk {
     ];
   }
 
-  #isNested(root: string, path: string): boolean {
+  /** Below a folder that is a repository of its own. */
+  isNested(root: string, path: string): boolean {
     for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1)) {
       const folder = `${root}/${path.slice(0, at)}`;
       if ([".git", ".jj"].some((name) => this.files.kindNow(`${folder}/${name}`) !== "absent"))

@@ -154,7 +154,9 @@ function collisions(
     const parents = path.split("/").slice(0, -1);
     const folders = parents.map((_, at) => parents.slice(0, at + 1).join("/"));
     const first = folders.find((folder) => !files.isFolder(`${root}/${folder}`));
-    if (first !== undefined) {
+    // In another repository: jj would record at once that it is gone.
+    if (engine.disk.isNested(root, path)) found.add(path);
+    else if (first !== undefined) {
       if (files.entryNow(`${root}/${first}`) !== null && !tracked.has(first)) found.add(first);
     } else if (files.isFolder(`${root}/${path}`)) {
       if (!holdsOnlyTracked(engine, root, path, tracked)) found.add(path);

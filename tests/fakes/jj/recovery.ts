@@ -1,13 +1,22 @@
 /** What recovering edits asks of jj, on the model. */
+import { createHash } from "node:crypto";
 import { fail } from "../../../src/core/errors.ts";
 import type { CommitId } from "../../../src/core/ids.ts";
 import { ROOT_COMMIT } from "../../../src/core/revset.ts";
-import type { LooseFile } from "../../../src/ports/jj.ts";
+import type { LooseFile, PathProgress } from "../../../src/ports/jj.ts";
 import type { Caller, JjEngine } from "./engine.ts";
 import { checkKnown } from "./reads.ts";
 import type { Operation } from "./store.ts";
 import { Transaction } from "./transaction.ts";
-import { conflictedPaths, materialised, mergeTrees, pathsOf, valueAt, type Tree } from "./tree.ts";
+import {
+  conflictedPaths,
+  materialised,
+  mergeTrees,
+  pathsOf,
+  valueAt,
+  writingOrder,
+  type Tree,
+} from "./tree.ts";
 
 /** `from` is moved onto the parents of `to` in memory, and compared. */
 export function sameChange(engine: JjEngine, at: Operation, from: CommitId, to: CommitId): boolean {
@@ -52,6 +61,38 @@ export function differing(
     const entry = engine.disk.entryAt(folder, path);
     return entry !== materialised(valueAt(tree, path));
   });
+}
+
+/** Every path that is not the same in both, in the order in which jj writes them. */
+export function updateProgress(
+  engine: JjEngine,
+  from: Tree,
+  to: Tree,
+  root: string,
+): PathProgress[] {
+  return writingOrder(from, to).flatMap((path): PathProgress[] => {
+    const [old, wanted] = [materialised(valueAt(from, path)), materialised(valueAt(to, path))];
+    const entry = engine.disk.entryAt(root, path);
+    const sha256 =
+      entry === null ? null : createHash("sha256").update(entry.slice(2)).digest("hex");
+    const state =
+      entry === old
+        ? "from"
+        : entry === wanted
+          ? "to"
+          : isBegun(entry, wanted) && !engine.disk.files.isFolder(`${root}/${path}`)
+            ? "begun"
+            : "other";
+    return [{ path, state, had: old !== null, sha256 }];
+  });
+}
+
+/** Nothing, or a beginning of a file that is not executable yet. */
+function isBegun(entry: string | null, wanted: string | null): boolean {
+  if (entry === null) return true;
+  if (entry === "f:") return wanted !== null;
+  if (wanted === null || wanted.startsWith("l:") || !entry.startsWith("f:")) return false;
+  return wanted.slice(2).startsWith(entry.slice(2));
 }
 
 export function gitHead(

@@ -61,6 +61,28 @@ export function conflictedPaths(tree: Tree): string[] {
   return pathsOf(tree).filter((path) => typeof valueAt(tree, path) !== "string");
 }
 
+/**
+ * Paths that are not the same on disk, in the order of their components; a file that takes a folder's place comes after
+ * what is in that (jj 0.46).
+ */
+export function writingOrder(from: Tree, to: Tree): string[] {
+  const entry = (tree: Tree, path: string): Entry | null => materialised(valueAt(tree, path));
+  const paths = [...new Set([...pathsOf(from), ...pathsOf(to)])];
+  const key = (path: string): string[] => {
+    const takesFolder = entry(from, path) === null;
+    return [...path.split("/"), ...(takesFolder ? ["\u{10ffff}"] : [])];
+  };
+  return paths
+    .filter((path) => entry(from, path) !== entry(to, path))
+    .map((path) => ({ path, key: key(path) }))
+    .sort((a, b) => {
+      const at = a.key.findIndex((part, n) => part !== b.key[n]);
+      if (at < 0) return a.key.length - b.key.length;
+      return b.key[at] === undefined || a.key[at]! > b.key[at] ? 1 : -1;
+    })
+    .map(({ path }) => path);
+}
+
 /** The tree with some paths set (`null`: removed); a conflict that nothing is left of resolves. */
 export function withPaths(tree: Tree, changes: ReadonlyMap<string, Entry | null>): Tree {
   if (changes.size === 0) return tree;
