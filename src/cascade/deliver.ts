@@ -168,8 +168,7 @@ export class Deliver {
     for (let round = 0; round < MAX_DECISIONS_PER_CALL; round += 1) {
       if (boundary.settling !== null) {
         // Admission is closed. Siblings of a batch that was let through go through, or it could never drain.
-        const mine = open.find((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
-        if (boundary.settling.open && mine?.admission === "PassThrough")
+        if (boundary.settling.open && decidedFor(call, open)?.admission === "PassThrough")
           return this.#pass(caller, call);
         return this.#hold(caller, call);
       }
@@ -200,11 +199,10 @@ export class Deliver {
       (i) => i.restart !== null && isPrepared(i.state) && !i.exhausted,
     );
     const next = nextReady(unresolved, active ?? started ?? null);
-    const sibling = open.find((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
     return {
       agentId: call.agentId === "" ? null : call.agentId,
       batch: { incarnation: caller.incarnation, ordinal: call.ordinal },
-      admission: sibling?.admission ?? null,
+      admission: decidedFor(call, open)?.admission ?? null,
       active: active === null ? null : toBarrier(active, sessionId),
       restart: started === undefined ? null : toRestart(db, started),
       promptOrdinal:
@@ -265,9 +263,7 @@ export class Deliver {
         return this.#denyPayload(caller, call, decision.intentId);
       }
       case "stay-blocked": {
-        const { intentId } = openCalls(db, caller.incarnation).find(
-          (c) => c.agentId === call.agentId && c.ordinal === call.ordinal,
-        )!;
+        const { intentId } = decidedFor(call, openCalls(db, caller.incarnation))!;
         this.#block(caller, call, intentId!, "generic");
         return this.#deny(caller, HOLD_TEXT);
       }
@@ -363,6 +359,15 @@ export class Deliver {
       signal.removeEventListener("abort", leave);
     }
   }
+}
+
+/** What was decided for a call's batch: a refusal, once one of it was refused, whatever passed before. */
+function decidedFor(
+  call: Pick<HeldCall, "agentId" | "ordinal">,
+  open: readonly AdmissionRow[],
+): AdmissionRow | null {
+  const batch = open.filter((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
+  return batch.find((c) => c.admission === "Block") ?? batch[0] ?? null;
 }
 
 /** The identity of a batch: of a serial harness the response by its record, else the number is the turn's as well. */

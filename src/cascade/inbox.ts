@@ -169,7 +169,9 @@ export class Inbox {
     if (block !== undefined) return this.#ranBeside(caller, block, event);
     // The launcher alone wrote that some call passed: it may well be this one.
     if (open.some((c) => isInvented(c.toolUseId)) || this.passedUnresolved(caller)) return;
-    const ordinal = open[0]?.ordinal ?? lastOrdinal(db, caller.incarnation, agentId) + 1;
+    // Every call of a serial harness is a batch of its own.
+    const joined = isSerial(this.#deps, caller.threadId) ? undefined : open[0]?.ordinal;
+    const ordinal = joined ?? lastOrdinal(db, caller.incarnation, agentId) + 1;
     const { promptId, toolName } = event;
     write(db, () => {
       for (const toolUseId of [event.toolUseId, `${UNSEEN}${event.toolUseId}`])

@@ -231,6 +231,8 @@ function reread(
 ): void {
   const bound = unresolvedIntents(deps.db, caller.threadId).find(
     (i) =>
+      // What diverged tells nobody anything any more.
+      i.state !== "TopologyDiverged" &&
       i.receipt === "unreadable" &&
       i.barrier?.incarnation === caller.incarnation &&
       i.receiptSession === session,

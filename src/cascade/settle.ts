@@ -9,6 +9,7 @@ import { needsMarker } from "../core/intent.ts";
 import { admit, isOver, openCalls, setAnswer } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
 import { intentById } from "../store/intents.ts";
+import { boundaryProof } from "../store/serial.ts";
 import type { Boundary, Hold, Settling } from "./boundary.ts";
 import { genericDecision, payloadDecision } from "./decisions.ts";
 import { ensureMarker, refreshMarker, tupleOf } from "./deliver.ts";
@@ -97,7 +98,10 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
   // What moved on only one of several heads is found out before anybody is bound to anything.
   if ((await meetHeads(s.deps)).length !== 1) return giveUp(s, "jj has several operation heads");
   const unhooked = s.mode === "bind" ? ((await s.unhooked?.()) ?? null) : null;
-  if (unhooked !== null) return unproved(s, unhooked);
+  if (unhooked !== null) {
+    boundaryLost(s.deps, s.caller, unhooked);
+    return unproved(s);
+  }
   // Complete the picture before committing to it: the newest transition, coalesced, is what gets bound.
   await s.refresh();
   if (!isStillOpen(s)) return giveUp(s, null);
@@ -115,6 +119,11 @@ async function bindOrRelease(s: SettleInput): Promise<boolean> {
   }
   // Another refresh, or a person, may have changed the intent during these waits.
   if (!isStillOpen(s)) return movedMeanwhile(s);
+  // Siblings that came while these calls were held have cost the incarnation its boundary.
+  if (!boundaryProof(s.deps.db, s.caller.incarnation).soft) {
+    if (s.mode === "bind") refreshMarker(s.deps, s.caller.threadId);
+    return unproved(s);
+  }
   commitBinding(s);
   return true;
 }
@@ -137,9 +146,8 @@ function movedMeanwhile(s: SettleInput): false {
   return false;
 }
 
-/** Something changes files that no hook tells of, so that a barrier would not hold it. Nothing is bound or mutated. */
-function unproved(s: SettleInput, why: string): false {
-  boundaryLost(s.deps, s.caller, why);
+/** A barrier would not hold everything: the agent is told by a restart. Nothing is bound or mutated. */
+function unproved(s: SettleInput): false {
   s.settling.open = false;
   answerAll(s, blockText("boundary-unproved"));
   s.restart();

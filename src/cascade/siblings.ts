@@ -3,7 +3,7 @@
  * seen counts against the incarnation's boundary.
  */
 import { MAX_SERIAL_VIOLATIONS } from "../core/serial.ts";
-import { admit, openCalls } from "../store/admissions.ts";
+import { admit, lastOrdinal, openCalls } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
 import { appendEvent } from "../store/events.ts";
 import { countViolation, loseBoundary } from "../store/serial.ts";
@@ -88,7 +88,12 @@ export async function releaseAfterFirst(w: Waiting): Promise<void> {
   } catch (error) {
     deps.log.error(`sibling ${hold.call.toolUseId} of thread ${caller.threadId}`, error);
   }
-  if (boundary.holds.has(hold.token)) hold.settle(genericDecision(deps, caller, HOLD_TEXT));
+  try {
+    if (boundary.holds.has(hold.token)) hold.settle(genericDecision(deps, caller, HOLD_TEXT));
+  } catch (error) {
+    // A refusal is composed from the database: the hook's own limit is then the answer.
+    deps.log.error(`sibling ${hold.call.toolUseId} could not be answered`, error);
+  }
 }
 
 function fate(deps: CascadeDeps, caller: HookCaller, hold: Hold): "pass" | "deny" | "wait" {
@@ -98,6 +103,8 @@ function fate(deps: CascadeDeps, caller: HookCaller, hold: Hold): "pass" | "deny
     (c) => c.agentId === "" && c.ordinal === call.ordinal,
   );
   if (batch.length === 0 || batch.some((c) => c.admission === "Block")) return "deny";
+  // A call that passed unseen has begun another batch behind it, and may be at work.
+  if (lastOrdinal(deps.db, caller.incarnation, "") > call.ordinal) return "deny";
   return batch.every((c) => c.resolved) && hold.confirmed ? "pass" : "wait";
 }
 

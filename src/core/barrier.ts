@@ -203,8 +203,10 @@ function decideBound(f: BoundaryFacts, a: ActiveBarrier): BoundaryDecision {
   // A complete batch before which a call of its own incarnation arrives: reordered, nothing is provable.
   if (sameIncarnation && f.batch.ordinal < a.batch.ordinal)
     return block(a.intentId, "no-rule-matches");
-  // What another conversation got says nothing about this one, and its record is not read any more.
-  if (a.receipt === "unreadable" && a.sessionChanged !== true) return decideUnreadable(f, a);
+  // What another conversation got says nothing about this one, and its record is not read any more. What is not prepared
+  // nobody can have got.
+  if (prepared && a.receipt === "unreadable" && a.sessionChanged !== true)
+    return decideUnreadable(f, a);
   const proved = a.receipt === "matching" && sameIncarnation && a.sessionChanged !== true;
   if (prepared && proved) return { act: "acknowledge", intentId: a.intentId };
   if (a.redeliveries >= MAX_SOFT_REDELIVERIES) {

@@ -7,6 +7,7 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { startupMark } from "../../src/core/delivery.ts";
 import { fail } from "../../src/core/errors.ts";
 import { threadPaths } from "../../src/core/paths.ts";
+import { HOLD_TEXT } from "../../src/cascade/texts.ts";
 import { NO_CRASH, type CrashPoints } from "../../src/ports/crash.ts";
 import { discardDelivery, startEpoch } from "../../src/store/deliveries.ts";
 import { isKnownCall } from "../../src/store/admissions.ts";
@@ -462,6 +463,20 @@ describe("a lost agent", () => {
       expect(f.rig.agents.started).toHaveLength(1);
     },
   );
+
+  test("a call of a passed batch was refused for what diverged since, the agent cannot be replaced → its later siblings are refused with it", async () => {
+    const f = await family();
+    await f.rig.repo.jj(["new", "--no-edit", await f.rig.head(f.child)]);
+    await f.rig.repo.jj(["new", "-m", "lexer"], f.parent.path);
+    f.rig.repo.write("lexer.txt", "lexer\n", f.parent.path);
+    await f.rig.repo.jj(["status"], f.parent.path);
+    await f.rig.cascade.refreshToFrontier();
+    f.rig.agents.refuses = fail("failed", "agent-pane-gone", "no pane");
+    await ranUnseen(f, "toolu_unseen");
+    expect((await f.agent.call("toolu_a")).text).toContain("restarted");
+    await waitFor(() => intent(f).state === "TopologyDiverged", 20_000, "it cannot be followed");
+    expect((await f.agent.call("toolu_b")).text).toBe(HOLD_TEXT);
+  });
 
   test("the same trouble again after it was over → said again, once", async () => {
     const f = await family();

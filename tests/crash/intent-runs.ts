@@ -3,7 +3,7 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { openRepoDb } from "../../src/store/open.ts";
 import { tempDir } from "../support/temp.ts";
-import { call, type Story } from "./intent-scenarios.ts";
+import { call, type Story } from "./intent-stories.ts";
 import { outcomesOf, type Absence, type Command, type Trouble } from "./intent-troubles.ts";
 import { IntentWorld } from "./intent-world.ts";
 
@@ -56,8 +56,9 @@ export async function tell(
   strict: boolean,
 ): Promise<Told> {
   const { colocated = false, disobedient = false, updates = 1, loud = false } = story;
+  const { serial = false } = story;
   const dbFile = emptyDb();
-  const w = new IntentWorld({ dbFile, colocated, disobedient, troubles, absence });
+  const w = new IntentWorld({ dbFile, colocated, disobedient, serial, troubles, absence });
   try {
     await w.begin();
     await story.tell(w);

@@ -3,6 +3,7 @@ import { repoPaths } from "../../src/core/paths.ts";
 import type { CommitId } from "../../src/core/ids.ts";
 import { write, type Db } from "../../src/store/db.ts";
 import type { IntentRow } from "../../src/store/intents.ts";
+import type { HarnessName } from "../../src/ports/harness.ts";
 import type { FakeAgent } from "../fakes/agent.ts";
 import type { FakeJj } from "../fakes/jj.ts";
 import type { SimFiles } from "../sim/disk.ts";
@@ -20,6 +21,7 @@ export interface CrashThread {
   workspace: string;
   root: string;
   incarnation: string;
+  harness: HarnessName;
 }
 
 export type CrashThreads = Record<"parent" | "child" | "follower", CrashThread>;
@@ -34,6 +36,8 @@ export interface IntentScene {
   readonly outside: Db;
   readonly threads: CrashThreads;
   readonly agent: FakeAgent;
+  /** Nobody can read what the child's model got for its calls. */
+  readonly blind: boolean;
   /** Nothing of the child's agent can change a file now. */
   readonly still: boolean;
   /** The child's. */
@@ -49,6 +53,7 @@ function threadOf(id: string, name: string): CrashThread {
     workspace: `kk-${name}`,
     root: `/src/calc-${name}`,
     incarnation: `agent-of-${name}`,
+    harness: "claude-code",
   };
 }
 
@@ -56,6 +61,7 @@ function threadOf(id: string, name: string): CrashThread {
 export async function addThreads(
   world: Place,
   refresh: () => Promise<unknown>,
+  harness: HarnessName,
 ): Promise<CrashThreads> {
   const parent = threadOf(PARENT, "parser");
   const child = threadOf(CHILD, "tests");
@@ -63,7 +69,7 @@ export async function addThreads(
   const main = world.jj.engine.store.commit(world.jj.at("default")!).parents[0]!;
   await addThread(world, refresh, parent, main, null);
   world.files.as("jj", () => world.jj.amend(parent.workspace, { "parser.txt": "one\n" }));
-  await addThread(world, refresh, child, world.jj.at(parent.workspace)!, parent);
+  await addThread(world, refresh, { ...child, harness }, world.jj.at(parent.workspace)!, parent);
   await addThread(world, refresh, follower, world.jj.at(child.workspace)!, child);
   await refresh();
   return { parent, child, follower };
@@ -95,14 +101,14 @@ function insertThread(
   at: { base: CommitId; head: CommitId; change: string; op: string },
   follows: CrashThread | null,
 ): void {
-  const { id, name, workspace, root, incarnation } = thread;
+  const { id, name, workspace, root, incarnation, harness } = thread;
   db.query(
     `INSERT INTO threads (thread_id, name, slug, lifecycle, harness, harness_executable, harness_args_json,
        workspace_name, workspace_path, bookmark, tmux_session, owned_stack_base_commit_id, thread_head_commit_id,
        thread_head_change_id, thread_head_op_id, checkpoint_commit_id, created_at)
-     VALUES ($id, $name, $name, 'Creating', 'claude-code', '/x/claude', '[]', $workspace, $root, $bookmark, $name,
+     VALUES ($id, $name, $name, 'Creating', $harness, '/x/claude', '[]', $workspace, $root, $bookmark, $name,
        $base, $head, $change, $op, $head, 1)`,
-  ).run({ id, name, workspace, root, bookmark: `kk/${name}`, ...at });
+  ).run({ id, name, workspace, root, harness, bookmark: `kk/${name}`, ...at });
   if (follows !== null) {
     db.query("INSERT INTO thread_links VALUES ($child, $parent, $base, 1)").run({
       child: id,
@@ -114,7 +120,7 @@ function insertThread(
     `INSERT INTO agent_sessions (agent_session_id, thread_id, harness, harness_version, harness_session_id,
        secret_sha256, settings_fingerprint, capabilities_json, pid, start_time, status, created_at, session_started_at,
        ready_at)
-     VALUES ($incarnation, $id, 'claude-code', '2.1.332', $incarnation, $hash, $hash, '{}', 4242, '1', 'Running', 1, 1, 1)`,
-  ).run({ incarnation, id, hash: Bun.hash(incarnation).toString(16).padStart(64, "0") });
+     VALUES ($incarnation, $id, $harness, '2.1.332', $incarnation, $hash, $hash, '{}', 4242, '1', 'Running', 1, 1, 1)`,
+  ).run({ incarnation, id, harness, hash: Bun.hash(incarnation).toString(16).padStart(64, "0") });
   db.query("UPDATE threads SET lifecycle = 'Active' WHERE thread_id = $id").run({ id });
 }

@@ -15,15 +15,18 @@ import { connect, write, type Db } from "../../src/store/db.ts";
 import { intentsOf, type IntentRow } from "../../src/store/intents.ts";
 import { sessionById } from "../../src/store/sessions.ts";
 import { sha256Hex } from "../../src/lifecycle/creation-deps.ts";
-import { FakeAgent } from "../fakes/agent.ts";
+import { FakeAgent, type FakeAgentOptions } from "../fakes/agent.ts";
+import { codexManner, codexRecord } from "../fakes/agent-codex.ts";
 import { daemonOn, diskOn } from "../fakes/agent-protocol.ts";
 import { FakeClock } from "../fakes/clock.ts";
+import { FakeCodex } from "../fakes/codex-harness.ts";
 import { FakeFsEvents } from "../fakes/fs-events.ts";
 import { FakeHarness } from "../fakes/harness.ts";
 import { FakeIds } from "../fakes/ids.ts";
 import { FakeJj } from "../fakes/jj.ts";
 import type { FakePerson } from "../fakes/jj/person.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
+import { FakeRecords } from "../fakes/serial-harness.ts";
 import { cascadeFilesOn, SimFiles } from "../sim/disk.ts";
 import { never } from "../support/never.ts";
 import { CrashAgents } from "./intent-agents.ts";
@@ -66,6 +69,8 @@ export interface WorldOptions {
   dbFile: string;
   colocated: boolean;
   disobedient: boolean;
+  /** The child's harness runs one call at a time. */
+  serial: boolean;
   troubles: readonly Trouble[];
   absence: Absence;
 }
@@ -74,6 +79,7 @@ export class IntentWorld implements IntentScene {
   readonly clock = new FakeClock();
   readonly ids = new FakeIds();
   readonly files = new SimFiles();
+  readonly #records = new FakeRecords();
   readonly jj: FakeJj;
   readonly outside: Db;
   readonly oracle: IntentOracle;
@@ -137,7 +143,11 @@ export class IntentWorld implements IntentScene {
     });
     const troubles = this.#troubles.splice(0);
     await this.#boot();
-    this.threads = await addThreads(this, () => this.life!.cascade.refreshToFrontier());
+    this.threads = await addThreads(
+      this,
+      () => this.life!.cascade.refreshToFrontier(),
+      this.#o.serial ? "codex" : "claude-code",
+    );
     const attributed = this.outside.query("SELECT 1 FROM op_attribution WHERE token = ?");
     this.jj.attributed = (token) => attributed.get(token) !== null;
     const { incarnation } = this.threads.child;
@@ -154,6 +164,7 @@ export class IntentWorld implements IntentScene {
       ids: new FakeIds(),
       cwd: this.threads.child.root,
       forbidden: () => this.oracle.forbidden(),
+      ...(this.#o.serial ? this.#serial() : {}),
     });
     this.agents.begin(agent, incarnation);
     agent.start("startup", "go");
@@ -214,6 +225,26 @@ export class IntentWorld implements IntentScene {
   /** The model calls tools, if it is asked at all. */
   respond(...args: Parameters<FakeAgent["main"]["respond"]>): void {
     if (this.agent.main.thinking) this.agent.main.respond(...args);
+  }
+
+  /** The session record shows no results of calls of this conversation; or all of them again. */
+  hidesResults(hides: boolean): void {
+    this.#records.late.clear();
+    const path = codexRecord(this.threads.child.root, this.agent.sessionId);
+    if (hides)
+      for (const line of this.#records.lines(path))
+        if (line.is !== "usage") this.#records.late.add(line.id);
+  }
+
+  /** Nobody can read what the model got. */
+  get blind(): boolean {
+    return this.#records.late.size > 0;
+  }
+
+  #serial(): Pick<FakeAgentOptions, "manner" | "callId"> {
+    let calls = 0;
+    const manner = codexManner(this.#records, this.threads.child.root);
+    return { manner, callId: () => `call_${(calls += 1)}` };
   }
 
   /** A file that only this agent ever wrote, in a line of its own. */
@@ -343,7 +374,11 @@ export class IntentWorld implements IntentScene {
         pause: () => Promise.resolve(null),
         release: () => Promise.resolve(),
       }),
-      harness: () => mortal(life, new FakeHarness(this.files)),
+      harness: (name) =>
+        mortal(
+          life,
+          name === "codex" ? new FakeCodex(this.files, this.#records) : new FakeHarness(this.files),
+        ),
       files: mortal(life, cascadeFilesOn(this.files)),
       fsEvents: mortal(life, new FakeFsEvents()),
       processes: mortal(life, this.#processes()),

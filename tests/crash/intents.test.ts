@@ -91,6 +91,7 @@ describe("intents: a daemon dies, or its jj fails", () => {
   for (const story of STORIES) {
     test(`${story.name} → nothing lost, hidden or twice; told in the end, or loud`, async () => {
       expect(plain.get(story)!.wrong).toEqual([]);
+      if (story.passes !== undefined) expect(plain.get(story)!.points).toContain(story.passes);
       const wrong: string[] = [];
       for (const c of chosen.filter((one) => one.story === story)) {
         const found = await runCase(c);

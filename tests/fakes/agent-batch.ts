@@ -1,17 +1,12 @@
 /**
- * The tool calls of one response (Claude Code 2.1.332): dispatched while it still streams, concurrency-safe ones
- * together, every other one alone and in order. A denied call does not stop its siblings.
+ * The tool calls of one response: dispatched while it still streams, those that may run beside others together, every
+ * other one alone and in order. A denied call does not stop its siblings. What differs is the harness's manner.
  */
 import type { FakeHook, HookEnd } from "./agent-hook.ts";
+import type { Manner } from "./agent-manner.ts";
 import type { AgentFiles, HookPayload } from "./agent-protocol.ts";
 import type { Step } from "./agent-scheduler.ts";
 import type { ToolSpec } from "./agent-tools.ts";
-
-/** What a model is told about a call that the person interrupted. */
-export const REJECTED =
-  "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a " +
-  "file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the " +
-  "user to tell you how to proceed.";
 
 export interface Call {
   readonly id: string;
@@ -38,6 +33,9 @@ export interface BatchHost {
    * agent's report, for a call that waits for it.
    */
   launch(call: Call, ended: (report: string) => void): string;
+  readonly manner: Manner;
+  /** The present one: of a record, and of the response that is written into it. */
+  sessionId(): string;
   misbehaviour(): Misbehaviour;
 }
 
@@ -56,10 +54,15 @@ export class Batch {
   readonly #host: BatchHost;
   readonly #outcomes = new Map<Call, { failed: boolean; text: string }>();
   #open = true;
+  /** Its response is complete, as far as a record says so. */
+  #counted = false;
+  readonly #recorded = new Set<Call>();
+  readonly #session: string;
 
   /** `streamed`: the calls arrive one by one, by steps, and early ones run before later ones are known. */
   constructor(host: BatchHost, specs: readonly (ToolSpec & { id: string })[], streamed: boolean) {
     this.#host = host;
+    this.#session = host.sessionId();
     this.calls = specs.map((spec) => ({
       id: spec.id,
       spec,
@@ -88,6 +91,12 @@ export class Batch {
     const add = (call: Call, name: string, take: () => void): void => {
       steps.push({ name: `${call.id}: ${name}`, fault: false, take });
     };
+    if (next === undefined && !this.#counted && this.#host.manner.record !== null)
+      steps.push({
+        name: `${this.calls[0]!.id}: response completes`,
+        fault: false,
+        take: () => this.#complete(),
+      });
     for (const call of this.calls) {
       if (call === next) add(call, "arrives", () => this.#arrive(call));
       if (call.state === "allowed") add(call, "runs", () => this.#run(call));
@@ -101,7 +110,13 @@ export class Batch {
   /** After Esc: what has no result was rejected, and no hook learns of it. */
   reject(): void {
     this.#open = false;
-    for (const call of this.calls.filter((c) => c.state !== "done")) this.#done(call, REJECTED);
+    const { record, rejected } = this.#host.manner;
+    for (const call of this.calls.filter((c) => c.state !== "done")) {
+      const arrived = call.state !== "unstreamed";
+      this.#done(call, rejected);
+      if (record !== null && arrived) this.#answer(call);
+    }
+    for (const call of this.finished) if (record !== null && call.ran) this.#answer(call);
   }
 
   /** The harness process is gone. */
@@ -122,6 +137,7 @@ export class Batch {
 
   #arrive(call: Call): void {
     call.state = "queued";
+    this.#host.manner.record?.called(this.#session, call);
     // Refused at once, without waiting for its place.
     if (call.spec.refusal !== undefined) this.#done(call, call.spec.refusal);
     else this.#pump();
@@ -132,7 +148,8 @@ export class Batch {
       const head = this.calls.find((c) => c.state === "queued");
       if (head === undefined || !this.#open) return;
       const busy = this.calls.filter((c) => !["unstreamed", "queued", "done"].includes(c.state));
-      if (busy.length > 0 && ![head, ...busy].every((c) => c.spec.concurrent)) return;
+      if (busy.length > 0 && ![head, ...busy].every((c) => this.#host.manner.besideOthers(c.spec)))
+        return;
       head.state = "hook";
       this.#host.fire("PreToolUse", callFields(head), head.id, (end) => this.#judge(head, end));
     }
@@ -140,7 +157,8 @@ export class Batch {
 
   #judge(call: Call, end: HookEnd): void {
     if (!this.#open || end.kind === "aborted") return;
-    const reason = refusalIn(end);
+    const { manner } = this.#host;
+    const reason = manner.refusalIn(end);
     call.denied = reason;
     const runsAnyway = reason !== null && this.#host.misbehaviour().runsDenied?.(call) === true;
     if (reason === null || runsAnyway) {
@@ -148,7 +166,7 @@ export class Batch {
       if (call.state === "dialog") this.#askPerson(call);
       return;
     }
-    const text = `PreToolUse:${call.spec.name} hook error: ${reason}`;
+    const text = manner.refused(call.spec, reason);
     this.#done(call, this.#host.misbehaviour().alters?.(text) ?? text);
   }
 
@@ -175,14 +193,37 @@ export class Batch {
     const { failed, text } = this.#outcomes.get(call) ?? this.#effect(call);
     this.#host.finished(call);
     call.state = "reporting";
-    const event = failed ? "PostToolUseFailure" : "PostToolUse";
-    const outcome = failed
-      ? { tool_use_id: call.id, error: text, is_interrupt: false }
-      : { tool_response: { stdout: text }, tool_use_id: call.id };
-    const fields = { ...callFields(call, false), ...outcome, duration_ms: 1 };
+    const event = failed ? this.#host.manner.failureEvent : "PostToolUse";
+    // Its process runs on, and the event comes when that ends.
+    if (event === null || call.spec.background !== undefined) {
+      call.spec.background?.(() => {
+        // What an earlier conversation left running is reported by nobody.
+        if (this.#host.sessionId() === this.#session)
+          this.#host.fireLoose("PostToolUse", this.#outcome(call, text), call.id);
+      });
+      return this.#done(call, text);
+    }
+    const fields = failed
+      ? {
+          ...callFields(call, false),
+          tool_use_id: call.id,
+          error: text,
+          is_interrupt: false,
+          duration_ms: 1,
+        }
+      : this.#outcome(call, text);
     this.#host.fire(event, fields, call.id, () => {
       if (this.#open) this.#done(call, text);
     });
+  }
+
+  #outcome(call: Call, text: string): HookPayload {
+    return {
+      ...callFields(call, false),
+      tool_response: { stdout: text },
+      tool_use_id: call.id,
+      duration_ms: 1,
+    };
   }
 
   #effect(call: Call): { failed: boolean; text: string } {
@@ -197,31 +238,32 @@ export class Batch {
     call.state = "done";
     call.result = text;
     this.finished.push(call);
+    this.#flush();
     this.#pump();
+  }
+
+  /** Results are written once the response is complete, each before the model's next request. */
+  #flush(): void {
+    if (!this.#open || this.#host.manner.record === null) return;
+    if (this.calls.some((c) => c.state === "unstreamed")) return;
+    this.#complete();
+    for (const call of this.finished) this.#answer(call);
+  }
+
+  #complete(): void {
+    if (this.#counted) return;
+    this.#counted = true;
+    this.#host.manner.record?.completed(this.#session);
+  }
+
+  #answer(call: Call): void {
+    if (this.#recorded.has(call)) return;
+    this.#recorded.add(call);
+    this.#host.manner.record!.answered(this.#session, call.id, call.result!);
   }
 }
 
 function callFields(call: Call, withId = true): HookPayload {
   const fields = { tool_name: call.spec.name, tool_input: call.spec.input };
   return withId ? { ...fields, tool_use_id: call.id } : fields;
-}
-
-/**
- * Claude Code's reading of a PreToolUse hook with `onFailure: "block"` (2.1.332): what is not whole JSON counts as
- * text, and the tool runs.
- */
-function refusalIn(end: HookEnd): string | null {
-  if (end.kind !== "output") return `[hook]: failed; blocking because onFailure is "block"`;
-  let verdict: unknown;
-  try {
-    verdict = JSON.parse(end.stdout);
-  } catch {
-    return null;
-  }
-  const specific = (verdict as { hookSpecificOutput?: Record<string, unknown> } | null)
-    ?.hookSpecificOutput;
-  if (specific?.["hookEventName"] !== "PreToolUse") return null;
-  if (specific["permissionDecision"] !== "deny") return null;
-  const reason = specific["permissionDecisionReason"];
-  return typeof reason === "string" ? reason : "Blocked by hook";
 }

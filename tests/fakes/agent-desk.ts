@@ -22,6 +22,8 @@ export class Desk implements HookDaemon {
   answers: Record<string, HookDecision | Error> = {};
   held = Promise.withResolvers<HookDecision>();
   away = false;
+  /** Nothing is sent that the adapter's vocabulary does not have. */
+  reads: (raw: HookPayload) => unknown = (raw) => harness.interpretEvent(raw);
   barred = false;
   #n = 0;
 
@@ -44,7 +46,7 @@ export class Desk implements HookDaemon {
   }
   #hear(raw: HookPayload): void {
     if (this.away) throw new DaemonAway();
-    harness.interpretEvent(raw); // nothing is sent that the adapter's vocabulary does not have
+    this.reads(raw);
     const names = [fieldOf(raw, "hook_event_name"), fieldOf(raw, "tool_use_id")];
     this.heard.push(names.join(" ").trim());
   }

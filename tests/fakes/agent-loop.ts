@@ -60,7 +60,10 @@ export class AgentLoop {
     };
     if (this.#state === "acting") {
       steps.push(...this.batches.at(-1)!.steps());
-      if (this.batches.at(-1)!.done) {
+      const { done } = this.batches.at(-1)!;
+      if (done && !this.#host.manner.closes)
+        add("takes the results up", () => this.close("missing"));
+      else if (done) {
         add("batch closes", () => this.close("sent"));
         add("batch closes without its event", () => this.close("missing"), true);
         add("batch closes twice", () => this.close("twice"), true);

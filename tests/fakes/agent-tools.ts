@@ -16,6 +16,11 @@ export interface ToolSpec {
   asks?: boolean;
   /** The call starts another agent: beside the turn, or within the call. */
   starts?: "background" | "foreground";
+  /**
+   * The command returns while its process runs on (Codex): no event now. Called when the tool has returned, with what is
+   * to be called when the process ends.
+   */
+  background?: (ended: () => void) => void;
   /** Call id; default the next one. */
   id?: string;
 }

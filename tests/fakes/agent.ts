@@ -1,11 +1,12 @@
 /**
  * An agent in memory: one process of a harness with its session, its hooks and its tools, after Claude Code 2.1.332
- * in a terminal. It knows nothing of kiki. Everything it does is a step (agent-scheduler.ts); a test or a simulation
+ * in a terminal, or in another manner (agent-manner.ts). It knows nothing of kiki. Everything it does is a step (agent-scheduler.ts); a test or a simulation
  * plays its model (`main.respond`, `main.finish`, or `think`) and its person (`prompt`, `escape`, `clear`, `compact`).
  */
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Ids } from "../../src/ports/ids.ts";
 import type { Call, Misbehaviour } from "./agent-batch.ts";
+import { CLAUDE_CODE, type Manner } from "./agent-manner.ts";
 import { FakeHook, type HookEnd, type HookWorld } from "./agent-hook.ts";
 import { AgentLoop, type AgentIdentity, type LoopHost } from "./agent-loop.ts";
 import type { AgentFiles, HookPayload } from "./agent-protocol.ts";
@@ -27,6 +28,10 @@ export interface FakeAgentOptions {
   /** Takes the lines of the session record. */
   record?: (line: Record<string, unknown>) => void;
   clock?: Pick<Clock, "now">;
+  /** Default: Claude Code's. */
+  manner?: Manner;
+  /** Ids of its calls; default: numbered from one. */
+  callId?: () => string;
 }
 
 /** What reached the model. */
@@ -40,15 +45,6 @@ type Waiting =
   | { kind: "queued"; text: string }
   | { kind: "clear" }
   | { kind: "exit" };
-
-/** Which of the common fields an event has, besides session and folder (2.1.332; measured, they differ). */
-const COMMON: Record<string, readonly ("prompt" | "mode" | "agent")[]> = {
-  SessionStart: [],
-  UserPromptSubmit: ["prompt", "mode"],
-  Notification: ["prompt"],
-  SessionEnd: ["prompt"],
-};
-const ALL_COMMON = ["prompt", "mode", "agent"] as const;
 
 export class FakeAgent implements Actor {
   readonly main: AgentLoop;
@@ -73,12 +69,18 @@ export class FakeAgent implements Actor {
   #sessionId: string;
   #promptId: string | null = null;
   #calls = 0;
+  /** Source of a `SessionStart` that is still to come. */
+  #begins: string | null = null;
 
   constructor(options: FakeAgentOptions) {
     this.#o = options;
     this.#sessionId = options.sessionId ?? options.ids.uuid();
     this.context = [...(options.context ?? [])];
     this.main = this.#loop(null, () => undefined);
+  }
+
+  get manner(): Manner {
+    return this.#o.manner ?? CLAUDE_CODE;
   }
 
   get sessionId(): string {
@@ -164,6 +166,15 @@ export class FakeAgent implements Actor {
     if (this.#state !== "new") throw new Error("started already");
     this.#state = "starting";
     if (prompt !== null) this.#queue.push({ kind: "prompt", text: prompt });
+    this.#begin(source);
+  }
+
+  #begin(source: string): void {
+    if (this.manner.startsLate) {
+      this.#begins = source;
+      this.#state = "ready";
+      return;
+    }
     this.#fire(this.main, "SessionStart", { source }, "", () => {
       if (this.#state === "starting") this.#state = "ready";
     });
@@ -200,7 +211,7 @@ export class FakeAgent implements Actor {
     });
   }
 
-  /** Esc: hooks of the turn are killed, nothing is reported. Sub-agents in the background go on. */
+  /** Esc: hooks of the turn are killed, and no call is reported. Sub-agents in the background go on. */
   escape(): void {
     this.#mustLive();
     if (this.main.idle) return;
@@ -208,6 +219,12 @@ export class FakeAgent implements Actor {
     for (const call of this.main.batch?.running ?? []) this.#endForeground(call);
     this.main.interrupt();
     this.#typed = [];
+    const { interruptEvent } = this.manner;
+    if (interruptEvent === null) return;
+    this.#state = "starting";
+    this.#fire(this.main, interruptEvent, {}, "", () => {
+      if (this.#state === "starting") this.#state = "ready";
+    });
   }
 
   /** `/clear`: the session ends and another begins, in the same process. Waits for the turn's end. */
@@ -226,7 +243,7 @@ export class FakeAgent implements Actor {
   compact(): void {
     this.#mustLive();
     this.context.splice(0, this.context.length, { kind: "prompt", text: "(summary)" });
-    this.fireLoose("SessionStart", { source: "compact" });
+    if (this.#begins === null) this.fireLoose("SessionStart", { source: "compact" });
   }
 
   /** Any payload, as a process nobody waits for: for events that come late, twice or from nowhere. */
@@ -246,6 +263,16 @@ export class FakeAgent implements Actor {
     }
     this.main.begin("greeting"); // from here it is a turn, and Esc ends it
     if (next.kind === "queued") return this.#turn(next.text);
+    const source = this.#begins;
+    if (source === null) return this.#submit(next);
+    this.#begins = null;
+    this.#fire(this.main, "SessionStart", { source }, "", (end) => {
+      if (end.kind === "aborted") this.#begins = source;
+      else this.#submit(next);
+    });
+  }
+
+  #submit(next: { text: string }): void {
     this.#fire(this.main, "UserPromptSubmit", { prompt: next.text }, "", (end) => {
       if (end.kind !== "aborted") this.#turn(next.text);
     });
@@ -264,16 +291,16 @@ export class FakeAgent implements Actor {
       this.#sessionId = this.#o.ids.uuid();
       this.#promptId = null;
       this.context.length = 0;
-      this.#fire(this.main, "SessionStart", { source: "clear" }, "", () => {
-        if (this.#state === "starting") this.#state = "ready";
-      });
+      this.#begin("clear");
     });
   }
 
   #loop(identity: AgentIdentity | null, stopped: (text: string) => void): AgentLoop {
     const host: LoopHost = {
       files: this.#o.files,
-      callId: () => `toolu_${++this.#calls}`,
+      callId: this.#o.callId ?? (() => `toolu_${++this.#calls}`),
+      manner: this.manner,
+      sessionId: () => this.#sessionId,
       fire: (event, fields, label, ended) => this.#fire(loop, event, fields, label, ended),
       fireLoose: (event, fields, label) =>
         void this.#register(null, this.#payload(event, fields, identity), label, () => undefined),
@@ -368,20 +395,9 @@ export class FakeAgent implements Actor {
   }
 
   #payload(event: string, fields: HookPayload, agent: AgentIdentity | null): HookPayload {
-    const has: readonly string[] = COMMON[event] ?? ALL_COMMON;
-    const prompt = has.includes("prompt") && this.#promptId !== null;
-    return {
-      session_id: this.#sessionId,
-      transcript_path: `${this.#o.cwd}/../records/${this.#sessionId}.jsonl`,
-      cwd: this.#o.cwd,
-      ...(prompt ? { prompt_id: this.#promptId } : {}),
-      ...(has.includes("mode") ? { permission_mode: "default" } : {}),
-      ...(has.includes("agent") && agent !== null
-        ? { agent_id: agent.id, agent_type: agent.type }
-        : {}),
-      hook_event_name: event,
-      ...fields,
-    };
+    const { sessionId, promptId } = this;
+    const common = this.manner.common(event, { sessionId, promptId, cwd: this.#o.cwd, agent });
+    return { ...common, hook_event_name: event, ...fields };
   }
 
   #line(line: Record<string, unknown>, agent: AgentIdentity | null = null): void {

@@ -7,10 +7,13 @@ import { fail } from "../../src/core/errors.ts";
 import { CAPABILITIES, type Capabilities, type Proof } from "../../src/core/proofs.ts";
 import type { CreationFiles } from "../../src/lifecycle/creation-deps.ts";
 import type {
+  Batching,
   Harness,
   HarnessEvent,
+  HarnessName,
   LaunchRequest,
   LaunchSpec,
+  SessionRecord,
   TurnWitnesses,
 } from "../../src/ports/harness.ts";
 import { readStrictly } from "./harness-events.ts";
@@ -31,8 +34,8 @@ const ALLOWED = new Set(["--model", "--permission-mode", "--verbose", "--add-dir
 const MAX_REASON_UNITS = 50_000;
 
 export class FakeHarness implements Harness {
-  readonly name = "claude-code";
-  readonly batching = "reported";
+  readonly name: HarnessName = "claude-code";
+  readonly batching: Batching = "reported";
   /** `harness`: as Codex, which names its conversations itself, with the first prompt. */
   naming: "kiki" | "harness" = "kiki";
   readonly requests: LaunchRequest[] = [];
@@ -141,7 +144,7 @@ export class FakeHarness implements Harness {
     return readStrictly(raw);
   }
 
-  record(): null {
+  record(_path: string): SessionRecord | null {
     return null;
   }
 
@@ -157,7 +160,7 @@ export class FakeHarness implements Harness {
     return JSON.stringify({ hookSpecificOutput: verdict });
   }
 
-  expectedResult(reason: string, call: { toolName: string }): string {
+  expectedResult(reason: string, call: { toolName: string; command?: string | undefined }): string {
     return `PreToolUse:${call.toolName} hook error: ${reason}`;
   }
 

@@ -40,7 +40,10 @@ export class FakeRecords {
 
   read(path: string): SessionRecord | null {
     if (this.unreadable || !this.#lines.has(path)) return null;
-    const lines = this.torn ? this.lines(path).slice(0, -1) : this.lines(path);
+    return this.parse(this.torn ? this.lines(path).slice(0, -1) : this.lines(path));
+  }
+
+  protected parse(lines: readonly RecordLine[]): SessionRecord {
     const responses = new Map<string, number>();
     const outputs = new Map<string, string>();
     const commands = new Map<string, string>();
@@ -83,6 +86,11 @@ const READERS: Record<string, (p: Payload) => HarnessEvent> = {
   UserPromptSubmit: (p) => ({ type: "UserPrompt", ...place(p), prompt: text(p, "prompt") }),
   PreToolUse: (p) => ({ type: "PreTool", ...call(p), recordPath: text(p, "transcript_path") }),
   PostToolUse: (p) => ({ type: "PostTool", ...call(p), failed: false }),
+  SessionEnd: (p) => ({
+    type: "SessionEnded",
+    sessionId: text(p, "session_id"),
+    reason: text(p, "reason"),
+  }),
   Stop: (p) => ({ type: "TurnStopped", ...place(p), agentId: null }),
   Interrupt: (p) => ({ type: "TurnInterrupted", ...place(p) }),
 };

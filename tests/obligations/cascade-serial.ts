@@ -2,6 +2,7 @@ import type { Chapter } from "./obligation.ts";
 
 const SERIAL = "cascade/serial.test.ts";
 const DEATHS = "cascade/serial-deaths.test.ts";
+const STORIES = "crash/serial-stories.ts";
 const RESTART = "cascade/restart.test.ts";
 const REPAIR = "repair/delivery.test.ts";
 const BARRIER = "core/barrier.test.ts";
@@ -19,6 +20,11 @@ export const SERIAL_BATCHES: Chapter = {
           "first returns with its process running → over by its output in the record, and the sibling goes",
           "calls of another agent, which there is not to be → counted",
           "two violations → the boundary is lost",
+          "the second violation comes while calls are held for work → nothing is bound",
+        ],
+        [STORIES]: [
+          "the second of two calls waits for the first",
+          "two calls at once again and again",
         ],
         [CORE]: ["a response of a call that was decided → sibling"],
       },
@@ -50,6 +56,7 @@ export const SERIAL_BATCHES: Chapter = {
           "Stop → completes the batch and stores the receipt, acknowledges nothing",
         ],
         [DEATHS]: ["→ told once it is there again, acknowledged by proof alone"],
+        [STORIES]: ["told at one call, completed by the next", "completed by the turn's end"],
       },
     },
     {
@@ -107,6 +114,7 @@ export const SERIAL_BATCHES: Chapter = {
           "a daemon restart surfaces it again and mints nothing",
         ],
         [RESTART]: ["daemon restarts between and after the attempts →"],
+        [STORIES]: ["the payload is lost once", "the payload is lost twice"],
       },
     },
     {
@@ -133,6 +141,7 @@ export const SERIAL_BATCHES: Chapter = {
           "Stop with an unreadable record → completed unreadable; read again, contrary → redelivered",
           "the last line is torn",
         ],
+        [STORIES]: ["the receipt is read later", "the receipt is not read, and more work comes"],
       },
     },
     {

@@ -217,7 +217,13 @@ export function createThread(
   prompt: string | null,
 ): void {
   const { creation } = w.life!;
-  const input = inputFor(name, { follows, noFollow: follows === null, prompt });
+  const harness = w.drawHarness();
+  const input = inputFor(name, {
+    follows,
+    noFollow: follows === null,
+    prompt,
+    ...(harness === "codex" ? { harness, harnessExecutable: "/usr/bin/codex" } : {}),
+  });
   void creation
     .plan(input)
     .then(({ digest }) => creation.create({ ...input, digest }, AGREED))

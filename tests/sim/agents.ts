@@ -14,6 +14,7 @@ import {
 } from "../fakes/agent-tools.ts";
 import type { Random } from "../support/random.ts";
 import { leaveRunning } from "./children.ts";
+import { codexAnswers, isCodex, recordStep } from "./codex.ts";
 import { REPO_ID, STATE } from "./daemon.ts";
 import type { SimAgent, SimPane } from "./panes.ts";
 import { edited, personActs } from "./people.ts";
@@ -101,6 +102,10 @@ function paneStep(w: World, r: Random, pane: SimPane, rates: Rates): Step | null
         take: () => lost.forEach((f) => w.files.remove(f)),
       };
   }
+  if (rates.records > 0 && pane.current !== null && isCodex(pane.current)) {
+    const step = recordStep(w, r, pane.current, rates);
+    if (step !== null) return step;
+  }
   for (const [pattern, probability] of rates.prefer) {
     const wanted = bad.filter((s) => new RegExp(pattern).test(s.name));
     if (wanted.length > 0 && r.chance(probability)) return r.pick(wanted);
@@ -124,6 +129,7 @@ function paneStep(w: World, r: Random, pane: SimPane, rates: Rates): Step | null
 
 /** The model writes a response: tool calls, or the end of its turn. */
 function answer(w: World, r: Random, sim: SimAgent, loop: AgentLoop, rates: Rates): void {
+  if (isCodex(sim)) return codexAnswers(w, r, sim, loop, rates);
   if (rates.children > 0 && r.chance(rates.children) && loop.identity === null) {
     loop.respond([bash("npm run watch", () => leaveRunning(w, r, sim))]);
     return;

@@ -18,6 +18,8 @@ export interface Child {
   readonly root: string;
   /** One of jj's or git's: it is waited for, never stopped, and writes nothing by itself. */
   readonly versionControl: boolean;
+  /** Tells its harness, where that reports such an end. */
+  ended?: () => void;
 }
 
 /** The agent's tool starts something that goes on when the tool has ended. */
@@ -56,7 +58,10 @@ export function childSteps(w: World): Step[] {
     else {
       if (!child.versionControl && w.ports.turbulent)
         add("opens a file", () => openOne(w, child, process));
-      add("ends", () => w.processes.end(child.pid));
+      add("ends", () => {
+        w.processes.end(child.pid);
+        child.ended?.();
+      });
     }
     return steps;
   });

@@ -17,6 +17,15 @@ export interface Config extends Rates {
   calm: number;
 }
 
+const SERIAL: Partial<Config> = {
+  serial: 1,
+  siblings: 0,
+  records: 0,
+  unhooked: 0,
+  garbles: 0,
+  runsDenied: 0,
+};
+
 /**
  * What hardly ever happens by itself, each in a world in which it does. The weights and probabilities not named here are
  * drawn as for any other schedule.
@@ -68,11 +77,26 @@ const THEMES: Readonly<Record<string, Partial<Config>>> = {
     rude: 0,
     faults: 0,
   },
+  /** One call at a time, and the record of them cannot be read when it is needed. */
+  unread: { ...SERIAL, records: 0.12, kill: 1 },
+  /** The model asks for several calls at once. */
+  siblings: { ...SERIAL, siblings: 0.35 },
+  /** Files change while no call is in flight. */
+  unhooked: { ...SERIAL, unhooked: 0.15, siblings: 0.05 },
+  /** The model gets something else than what the hook said, one call at a time. */
+  "contrary, serial": { ...SERIAL, garbles: 0.7, rude: 1, faults: 0 },
 };
 /** Many a step is a whole round. */
 const THEMED_STEPS = 15;
-/** Some take long to come to what they are after, and come up twice or three times as often. */
-const NAMES = [...Object.keys(THEMES), "frail", "denied calls run", "contrary then cleared"];
+/** Some take long to come to what they are after, and come up up to four times as often. */
+const NAMES = [
+  ...Object.keys(THEMES),
+  "frail",
+  "frail",
+  "frail",
+  "denied calls run",
+  "contrary then cleared",
+];
 
 /** `steps` and `wanted`, a theme, null: drawn as well. */
 export function configOf(
@@ -121,6 +145,10 @@ function drawnFrom(r: Random): Omit<Config, "theme"> {
     clears: 0,
     doom: null,
     prefer: [],
+    serial: r.pick([0, 0, 0.3, 1]),
+    siblings: r.pick([0, 0, 0.05, 0.2]),
+    records: r.pick([0, 0, 0.01, 0.05]),
+    unhooked: r.pick([0, 0, 0.03]),
   };
 }
 
@@ -139,4 +167,8 @@ export const EARLIER: Config = {
   brief: 0.25,
   busy: 12,
   subs: 0,
+  serial: 0,
+  siblings: 0,
+  records: 0,
+  unhooked: 0,
 };

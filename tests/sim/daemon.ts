@@ -13,7 +13,7 @@ import { makeCreation, type Creation } from "../../src/lifecycle/creation.ts";
 import { runSaga } from "../../src/lifecycle/saga-runner.ts";
 import { makeStandStill, type StandStill } from "../../src/lifecycle/stand-still.ts";
 import type { Clock } from "../../src/ports/clock.ts";
-import type { Harness } from "../../src/ports/harness.ts";
+import type { Harness, HarnessName } from "../../src/ports/harness.ts";
 import type { JjBackend, JjRepo, WorkspaceProbe } from "../../src/ports/jj.ts";
 import type { Processes } from "../../src/ports/processes.ts";
 import type { Recipes } from "../../src/ports/recipes.ts";
@@ -59,7 +59,7 @@ export function bootDaemon(w: World): Life {
     stateDir: STATE,
     db,
     jj,
-    harness: () => harnessOf(w, life),
+    harness: (name: HarnessName) => harnessOf(w, life, name),
     processes: processesOf(w, life),
     clock,
     ids: {
@@ -379,8 +379,9 @@ function processesOf(w: World, life: Life): Processes {
   };
 }
 
-function harnessOf(w: World, life: Life): Harness {
-  const { harness, ports } = w;
+function harnessOf(w: World, life: Life, name: HarnessName): Harness {
+  const { ports } = w;
+  const harness = name === "codex" ? w.codex : w.harness;
   return {
     name: harness.name,
     batching: harness.batching,
@@ -393,7 +394,7 @@ function harnessOf(w: World, life: Life): Harness {
     prepare: (request) => ports.call(life, "harness.prepare", () => harness.prepare(request)),
     interpretEvent: (raw) =>
       ports.now(life, "harness.interpretEvent", () => harness.interpretEvent(raw)),
-    record: () => harness.record(),
+    record: (path) => harness.record(path),
     conversationGone: (of) => harness.conversationGone(of),
     denyOutput: (reason) => ports.now(life, "harness.denyOutput", () => harness.denyOutput(reason)),
     expectedResult: (reason, call) => harness.expectedResult(reason, call),

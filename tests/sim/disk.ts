@@ -24,6 +24,9 @@ export interface DiskChange {
 
 export class SimFiles extends FakeFiles {
   actor: Actor = "kiki";
+  /** The wall clock of the files' times; null: they have none. */
+  now: () => number | null = () => null;
+  readonly #changed = new Map<string, number | null>();
   onChange: (change: DiskChange) => void = () => undefined;
 
   /** Runs `body` as somebody else than kiki. */
@@ -40,6 +43,11 @@ export class SimFiles extends FakeFiles {
   override put(path: string, text: string, mode = 0o644): void {
     this.#tell(path, text);
     super.put(path, text, mode);
+    this.#changed.set(path, this.now());
+  }
+
+  changedAt(path: string): number | null {
+    return this.entryNow(path) === null ? null : (this.#changed.get(path) ?? null);
   }
 
   override remove(path: string): void {
@@ -91,8 +99,7 @@ export function cascadeFilesOn(files: SimFiles): CascadeFiles {
       else files.put(to, entry.text, entry.mode);
       return createHash("sha256").update(entry.text).digest("hex");
     },
-    // A simulated file has no times.
-    changedAt: () => null,
+    changedAt: (path) => files.changedAt(path),
     stamp(path) {
       const entry = files.entryNow(path);
       const text = entry === null ? null : `${entry.mode} ${entry.isLink} ${entry.text}`;

@@ -2,7 +2,8 @@
 import { unresolvedIntents, type IntentRow } from "../../src/store/intents.ts";
 import { latestOperation } from "../../src/store/lifecycle-ops.ts";
 import type { ThreadRow } from "../../src/store/threads.ts";
-import { read } from "../fakes/agent-tools.ts";
+import { bash, read } from "../fakes/agent-tools.ts";
+import { isCodex } from "./codex.ts";
 import { explained } from "./oracle-words.ts";
 import { checkHistory } from "./oracle-watch.ts";
 import type { SimAgent } from "./panes.ts";
@@ -25,6 +26,7 @@ const LONG_MS = 61_000;
 export async function heal(w: World, repairs: boolean): Promise<void> {
   w.ports.turbulent = false;
   w.jj.unproved.clear();
+  w.records.endAll();
   w.ports.doom = null;
   w.fsEvents.losing = 0;
   await calm(w);
@@ -101,7 +103,8 @@ async function oneCall(w: World, sim: SimAgent): Promise<void> {
   await calm(w);
   for (const sub of agent.subs.values()) if (sub.thinking) sub.finish("done");
   await calm(w);
-  if (agent.alive && agent.main.thinking) agent.main.respond([read(`${sim.root}/shared.txt`)]);
+  if (agent.alive && agent.main.thinking)
+    agent.main.respond([isCodex(sim) ? bash("ls") : read(`${sim.root}/shared.txt`)]);
   await calm(w);
 }
 

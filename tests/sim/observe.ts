@@ -7,7 +7,7 @@ import { blockText, HOLD_TEXT } from "../../src/cascade/texts.ts";
 import type { HookDecision } from "../../src/core/hook-decision.ts";
 import type { WorkspaceProbe } from "../../src/ports/jj.ts";
 import { unresolvedIntents, type IntentRow } from "../../src/store/intents.ts";
-import { COUNTED, type DeliveryPath } from "./paths.ts";
+import { COUNTED, type DeliveryPath, type SerialPath } from "./paths.ts";
 import type { World } from "./world.ts";
 
 /** Rows of an intent that say which way it went. */
@@ -22,6 +22,7 @@ interface Way {
   discard: string | null;
   batch: string | null;
   receipt: string | null;
+  serial: boolean;
 }
 
 export class Observer {
@@ -184,10 +185,12 @@ export class Observer {
         (now.planned === "AlreadyAligned" && was?.planned !== now.planned) ||
         (now.state === "Superseded" && was?.state !== now.state && /stands/.test(now.reason ?? ""));
       if (aligned) this.#count("classification AlreadyAligned");
-      if (now.mode === "SoftBatch" && (was === undefined || was.state === "Detected"))
+      if (now.mode === "SoftBatch" && (was === undefined || was.state === "Detected")) {
         this.#delivery("bind");
-      if (now.receipt !== null && (was?.receipt == null || was.batch !== now.batch))
-        this.#delivery(now.receipt === "matching" ? "matching receipt" : "contrary receipt");
+        if (now.serial) this.#serial("bind");
+      }
+      if (now.receipt !== null && (was?.receipt !== now.receipt || was.batch !== now.batch))
+        this.#receipt(now, was);
     }
     this.#lookAtAttempts();
     this.#lookAtPauses();
@@ -205,12 +208,22 @@ export class Observer {
       this.#count(`kk repair ${repair}${does === null ? "" : ` ${does}`}: ${state}`);
   }
 
+  #receipt(now: Way, was: Way | undefined): void {
+    if (now.receipt === "unreadable") return this.#serial("receipt unreadable");
+    if (was?.receipt === "unreadable" && was.batch === now.batch)
+      this.#serial("receipt read later");
+    const path = now.receipt === "matching" ? "matching receipt" : "contrary receipt";
+    this.#delivery(path);
+    if (now.serial) this.#serial(path);
+  }
+
   #waysNow(): Way[] {
     return this.#w.outside
       .query<Way, []>(
         `SELECT intent_id AS id, state, kind, plan_json ->> '$.kind' AS planned, reason, discard,
-           delivery_mode AS mode, receipt, barrier_agent_session_id || barrier_tool_batch AS batch
-         FROM sync_intents`,
+           delivery_mode AS mode, receipt, barrier_agent_session_id || barrier_tool_batch AS batch,
+           (SELECT harness = 'codex' FROM threads t WHERE t.thread_id = i.thread_id) AS serial
+         FROM sync_intents i`,
       )
       .all();
   }
@@ -256,6 +269,10 @@ export class Observer {
 
   #block(reason: BlockReason): void {
     this.#count(`block ${reason}`);
+  }
+
+  #serial(path: SerialPath): void {
+    this.#count(`serial ${path}`);
   }
 
   #delivery(path: DeliveryPath): void {

@@ -82,14 +82,15 @@ export class Oracle {
     if (intents.some((i) => i.state === "RecoveryRequired")) return "the thread waits for recovery";
     const told = intents.find((i) => isPrepared(i.state));
     const main = sim.agent.main.batches.some((b) => b.calls.includes(call));
-    if (main && told?.payload != null && !this.#saw(sim, told.payload))
+    const excused = this.#w.serial.excuses(sim, call);
+    if (main && told?.payload != null && !excused && !this.#saw(sim, told.payload))
       return `the model was not told of intent ${told.seq}`;
     if (this.#hidden.has(sim.root))
       return `its edits of ${this.#hidden
         .get(sim.root)!
         .map((h) => h.path)
         .join()} are hidden`;
-    return null;
+    return this.#w.serial.beside(sim, call);
   }
 
   /** A command of kiki's that changes jj begins; the returned function is called when it has ended. */
@@ -146,6 +147,8 @@ export class Oracle {
             w.breach(`agent: ${violation}`);
     if (!this.#moved()) return;
     w.observer.look();
+    w.serial.look();
+    w.serial.checkBounds();
     this.#checkIntents();
     for (const thread of w.threads()) {
       if (thread.lifecycle === "Active") this.#checkActive(thread.threadId, thread.name);
@@ -281,9 +284,10 @@ export class Oracle {
       w.breach(`${name} acknowledged with receipt ${row.receipt}`);
     if (row.ordinal !== null && i.barrier !== null && row.ordinal <= i.barrier.batch)
       w.breach(`${name} acknowledged by batch ${row.ordinal}, delivered in ${i.barrier.batch}`);
+    w.serial.checkAcknowledged(i, row.by, name);
     const sim = w.panes.flatMap((p) => p.agents).find((a) => a.incarnation === row.incarnation);
     const told = [...(sim?.saw.values() ?? [])].some((texts) =>
-      [...texts].some((text) => text.endsWith(i.payload ?? "\0")),
+      [...texts].some((text) => text.includes(i.payload ?? "\0")),
     );
     if (sim === undefined || !told) w.breach(`${name} acknowledged, and no model was told`);
   }

@@ -7,10 +7,12 @@ import { threadPaths } from "../../src/core/paths.ts";
 import type { HookDecision } from "../../src/core/hook-decision.ts";
 import type { Launch } from "../../src/lifecycle/launch.ts";
 import { FakeAgent } from "../fakes/agent.ts";
+import { codexManner } from "../fakes/agent-codex.ts";
 import type { Call } from "../fakes/agent-batch.ts";
 import { daemonOn, diskOn, type DaemonLife } from "../fakes/agent-protocol.ts";
 import type { Actor, Step } from "../fakes/agent-scheduler.ts";
 import type { FakePane } from "../fakes/tmux.ts";
+import { isCodex } from "./codex.ts";
 import { REPO_ID, STATE, type Life } from "./daemon.ts";
 import { cascadeFilesOn } from "./disk.ts";
 import type { World } from "./world.ts";
@@ -133,7 +135,10 @@ export class SimPane implements Actor {
       env: Object.entries(launch.env).map(([name, value]) => `${name}=${value}`),
     });
     const resumed = launch.argv.includes("--resume");
-    const sessionId = launch.argv[launch.argv.indexOf(resumed ? "--resume" : "--session-id") + 1]!;
+    const codex = w.threads().some((t) => t.threadId === this.threadId && t.harness === "codex");
+    const names = launch.argv.indexOf(resumed ? "--resume" : "--session-id");
+    // Codex names its conversations itself.
+    const sessionId = names < 0 ? w.agentIds.uuid() : launch.argv[names + 1]!;
     const before = this.agents.findLast((a) => a.agent.sessionId === sessionId);
     const of = w.agentOf(this.threadId);
     const sim = { threadId: this.threadId, incarnation: launch.incarnation, pid, ...of };
@@ -150,12 +155,14 @@ export class SimPane implements Actor {
       context: resumed ? (before?.agent.context ?? []) : [],
       clock: w.clock,
       forbidden: (call) => w.oracle.forbidden(this.agents.at(-1)!, call),
+      ...(codex ? { manner: codexManner(w.records, launch.cwd), callId: () => w.callId() } : {}),
     });
     this.agents.push({ agent, saw: new Map(), ...sim });
     w.misbehave(agent);
     w.count("harness started");
     const dashes = launch.argv.indexOf("--");
     this.#killed = false;
+    this.pane.text = codex && dashes < 0 ? "COMPOSER" : "";
     agent.start(resumed ? "resume" : "startup", dashes < 0 ? null : launch.argv[dashes + 1]!);
     this.#state = "runs";
     if (w.fails(this.agents.length > 1)) agent.crash();
@@ -239,26 +246,38 @@ function hookMethods(
   });
   const never = new AbortController().signal;
   const { holders } = w;
+  /** A method may refuse, and its daemon may die over it; anything else is a mistake, whatever the hook makes of it. */
+  const foreseen = async <T>(answer: T | Promise<T>): Promise<T> => {
+    try {
+      return await answer;
+    } catch (error) {
+      if (!life.dead && !(error instanceof KikiError))
+        w.unexpected(`a hook's method: ${(error as Error).stack ?? String(error)}`);
+      throw error;
+    }
+  };
   const { PreToolUseDecision, Hold, MarkDelivered, ReportEvent } = life.hooks;
   return {
     async preToolUse(_, event) {
       const was = w.observer.before(threadId);
       const agentId = agentOf(event);
-      const decision = (await PreToolUseDecision(
-        { incarnation, secret, event },
-        context(never),
+      const asked = w.serial.asks(simOf(w, incarnation), event as Record<string, unknown>);
+      const decision = (await foreseen(
+        PreToolUseDecision({ incarnation, secret, event }, context(never)),
       )) as HookDecision;
       if (life.dead) return decision;
       w.observer.answered(threadId, agentId, decision, was);
+      w.serial.answered(asked, null, decision);
       if (decision.decision === "hold") holders.set(decision.token, agentId);
       return decision;
     },
     async hold(_, token, signal) {
-      const decision = (await Hold(
-        { incarnation, secret, token },
-        context(signal),
+      const decision = (await foreseen(
+        Hold({ incarnation, secret, token }, context(signal)),
       )) as HookDecision;
-      if (!life.dead) w.observer.released(threadId, holders.get(token) ?? null, decision);
+      if (life.dead) return decision;
+      w.observer.released(threadId, holders.get(token) ?? null, decision);
+      w.serial.released(token, decision);
       return decision;
     },
     markDelivered(_, intentId, turn, batch) {
@@ -266,9 +285,17 @@ function hookMethods(
       return true;
     },
     event: async (_, event) => {
-      await ReportEvent({ incarnation, secret, event }, context(never));
+      const ends = (event as { hook_event_name: string }).hook_event_name === "Stop";
+      const before = ends ? w.observer.before(threadId) : null;
+      await foreseen(ReportEvent({ incarnation, secret, event }, context(never)));
+      const sim = simOf(w, incarnation);
+      if (!life.dead && sim !== undefined && isCodex(sim)) w.serial.turnEnded(before);
     },
   };
+}
+
+function simOf(w: World, incarnation: string): SimAgent | undefined {
+  return w.panes.flatMap((p) => p.agents).find((a) => a.incarnation === incarnation);
 }
 
 /** null: the main agent's. */

@@ -36,6 +36,25 @@ export const DELIVERY_PATHS = [
 ] as const;
 export type DeliveryPath = (typeof DELIVERY_PATHS)[number];
 
+/** Of threads whose harness runs one call at a time. */
+export const SERIAL_PATHS = [
+  "bind",
+  "matching receipt",
+  "contrary receipt",
+  "acknowledged",
+  "completed by Stop",
+  "receipt unreadable",
+  "receipt unreadable, deferred",
+  "receipt read later",
+  "sibling held",
+  "sibling released",
+  "sibling denied with the blocked one",
+  "violation",
+  "capability lost",
+  "unhooked edit",
+] as const;
+export type SerialPath = (typeof SERIAL_PATHS)[number];
+
 const BLOCK_REASONS = Object.keys(AFTER_BLOCK) as BlockReason[];
 
 /** What the product has no code for yet, with the reason. */
@@ -43,7 +62,6 @@ const NOT_YET: Readonly<Record<string, string>> = {
   "transition Detected → Acknowledged": "only detach and close give up what is merely detected",
   "block delivery-exhausted":
     "no incarnation lives beside an exhausted delivery (the oracle holds it); the rule is fail-closed",
-  "block receipt-unreadable": "only a harness whose calls are serial has such receipts",
 };
 
 export const PATHS: readonly string[] = [
@@ -53,6 +71,7 @@ export const PATHS: readonly string[] = [
   ...CLASSIFICATIONS.map((kind) => `classification ${kind}`),
   ...DELIVERY_PATHS.map((path) => `delivery ${path}`),
   ...BLOCK_REASONS.map((reason) => `block ${reason}`),
+  ...SERIAL_PATHS.map((path) => `serial ${path}`),
 ];
 
 /** Everything counted under this begins so; what is not in `PATHS` is shown beside them and asked of nobody. */

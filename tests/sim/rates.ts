@@ -38,6 +38,12 @@ export interface Rates {
   doom: string | null;
   /** Faults of an agent's hooks and batches that are preferred where they are possible: pattern, probability. */
   prefer: readonly (readonly [string, number])[];
+  /** Probability that a thread's harness runs one call at a time, and that its model asks for several all the same. */
+  serial: number;
+  siblings: number;
+  /** Probability that its session record cannot be read from a step on, and that its model edits without a hook. */
+  records: number;
+  unhooked: number;
   /** Commands may outlast every patience: time passes while they are parked, or without their daemon. */
   slow: boolean;
 }

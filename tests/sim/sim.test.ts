@@ -63,7 +63,7 @@ describe("simulation", () => {
     ).toEqual(["delivery await"]);
     const table = pathTable(new Map([...seldom, [`${COUNTED}turn-end snapshot`, 7]])).join("\n");
     expect(table).toMatch(/99 {2}delivery await {2}</);
-    expect(table).toMatch(/block receipt-unreadable {2}\(not there yet: /);
+    expect(table).toMatch(/block delivery-exhausted {2}\(not there yet: /);
     expect(table).toMatch(/besides:\n +7 {2}turn-end snapshot$/);
   });
 

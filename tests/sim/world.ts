@@ -10,6 +10,7 @@ import { allThreads, type ThreadRow } from "../../src/store/threads.ts";
 import type { FakeAgent } from "../fakes/agent.ts";
 import type { Step } from "../fakes/agent-scheduler.ts";
 import { FakeClock } from "../fakes/clock.ts";
+import { FakeCodex } from "../fakes/codex-harness.ts";
 import { FakeFsEvents } from "../fakes/fs-events.ts";
 import { FakeHarness } from "../fakes/harness.ts";
 import { FakeIds } from "../fakes/ids.ts";
@@ -23,16 +24,20 @@ import { bootDaemon, startDaemon, type Life } from "./daemon.ts";
 import { REPO_ROOT, SimFiles } from "./disk.ts";
 import { Observer } from "./observe.ts";
 import { Oracle } from "./oracle.ts";
+import { SerialOracle } from "./oracle-serial.ts";
 import { childSteps, type Child } from "./children.ts";
 import type { Shown } from "./repairs.ts";
 import { SimPane, type SimAgent } from "./panes.ts";
 import { Ports } from "./ports.ts";
+import { SimRecords } from "./records.ts";
 
 /** How harnesses of this world behave (actions.ts, `Rates`). */
 interface Manners {
   garbles: number;
   runsDenied: number;
   frail: number;
+  /** Probability that a new thread has a harness that runs one call at a time. */
+  serial: number;
 }
 
 /** A macrotask begins when no microtask is left: whatever needs no clock and no step has then happened. */
@@ -47,10 +52,13 @@ export class World {
   readonly jj: FakeJj;
   readonly tmux = new FakeTmux(this.processes);
   readonly harness = new FakeHarness(this.files);
+  readonly records = new SimRecords();
+  readonly codex = new FakeCodex(this.files, this.records);
   readonly recipes = new FakeRecipes(this.files, this.processes);
   readonly fsEvents = new FakeFsEvents();
   readonly ports: Ports;
   readonly oracle: Oracle;
+  readonly serial: SerialOracle;
   readonly observer: Observer;
   readonly random: Random;
   readonly panes: SimPane[] = [];
@@ -72,6 +80,7 @@ export class World {
   baseline: ReadonlySet<string> = new Set();
   readonly #rates: Manners;
   #lines = 0;
+  #calls = 0;
   readonly #counted: Map<string, number>;
   #heads = "";
   #threads: { version: number; rows: readonly ThreadRow[] } = { version: -1, rows: [] };
@@ -94,6 +103,8 @@ export class World {
     this.outside = database.outside;
     this.observer = new Observer(this);
     this.oracle = new Oracle(this);
+    this.serial = new SerialOracle(this);
+    this.files.now = () => this.clock.now();
     this.files.onChange = (change) => this.oracle.fileChange(change);
     this.tmux.onPane = (pane) => {
       if (!pane.command.includes("agent")) return;
@@ -123,6 +134,18 @@ export class World {
   fresh(who: string): string {
     this.#lines += 1;
     return `${who} ${this.#lines}`;
+  }
+
+  /** Ids of calls where the model's provider gives them: never twice. */
+  callId(): string {
+    this.#calls += 1;
+    return `call_${this.#calls}`;
+  }
+
+  /** Which harness a new thread has. */
+  drawHarness(): "claude-code" | "codex" {
+    const { serial } = this.#rates;
+    return serial > 0 && this.random.chance(serial) ? "codex" : "claude-code";
   }
 
   // ---- the daemon --------------------------------------------------------------------------------------------
@@ -201,9 +224,7 @@ export class World {
     const { garbles, runsDenied } = this.#rates;
     if (garbles > 0)
       agent.misbehaviour.alters = (text) =>
-        this.ports.turbulent && this.random.chance(garbles)
-          ? `${text.slice(0, text.indexOf(":", text.indexOf(":") + 1) + 2)}garbled`
-          : text;
+        this.ports.turbulent && this.random.chance(garbles) ? `${wrapperOf(text)}garbled` : text;
     // Only what cannot hurt a file: that it must not happen is the harness's, that it is noticed is kiki's.
     if (runsDenied > 0)
       agent.misbehaviour.runsDenied = ({ id, spec }) => {
@@ -273,4 +294,10 @@ export class World {
     this.#heads = heads;
     this.fsEvents.changed(`${this.jj.headsFolder}/x`);
   }
+}
+
+/** What stands before the reason of a refusal. */
+function wrapperOf(text: string): string {
+  const reason = text.startsWith("PreToolUse:") ? text.indexOf(":") + 1 : 0;
+  return text.slice(0, text.indexOf(":", reason) + 2);
 }
