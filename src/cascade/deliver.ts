@@ -34,12 +34,11 @@ import { batchOf } from "./batch.ts";
 import { Boundary, type HeldCall, type Hold } from "./boundary.ts";
 import { genericDecision, payloadDecision } from "./decisions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
-import { flights, resolveRecorded } from "./flights.ts";
 import type { Inbox } from "./inbox.ts";
 import { isUnseen } from "./inbox.ts";
 import { changeIntents, fileEffect } from "./moves.ts";
 import { arrive, endReused, isSerial } from "./serial.ts";
-import { noteViolation } from "./siblings.ts";
+import { besideOthers, noteViolation } from "./siblings.ts";
 import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
 import { forgetTyped } from "./typed.ts";
 import { noteUnbindable } from "./unbindable.ts";
@@ -118,9 +117,10 @@ export class Deliver {
       return this.#decide(caller, { call: this.#place(caller, event, open), open, sessionId });
     }
     const boundary = this.#d.boundary(caller.incarnation);
-    const { place, ordinal, modelTurn } = arrive(deps, caller, boundary, event, (intentId) =>
+    const arrival = arrive(deps, caller, boundary, event, (intentId) =>
       this.#d.pause(intentId, true),
     );
+    const { place, ordinal, modelTurn } = arrival;
     // Beside a call that is held, one that nothing places may be its sibling.
     const sibling = place === "sibling" || (place === "unknown" && boundary.holds.size > 0);
     const call: HeldCall = {
@@ -133,14 +133,10 @@ export class Deliver {
       modelTurn,
       sibling,
     };
+    const beside = besideOthers(deps, caller, boundary, { ...arrival, sibling });
+    if (beside === "waits") return Promise.resolve(this.#hold(caller, call));
+    if (beside === "refused") return Promise.resolve(this.#deny(caller, HOLD_TEXT));
     const open = openCalls(deps.db, caller.incarnation);
-    // The first of the response runs: it is to be over before this one begins.
-    const runs = open.some((c) => c.ordinal === ordinal && c.admission === "PassThrough");
-    if (sibling && runs && boundary.settling === null) {
-      resolveRecorded(deps, caller);
-      if (flights(deps, caller).some((c) => c.ordinal === ordinal))
-        return Promise.resolve(this.#hold(caller, call));
-    }
     return this.#decide(caller, { call, open, sessionId, place });
   }
 

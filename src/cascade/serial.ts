@@ -33,6 +33,8 @@ export interface Arrival {
   ordinal: number;
   modelTurn: number | null;
   record: SessionRecord | null;
+  /** A sibling that can join the batch of its response no more: that one is over, or another has begun behind it. */
+  unjoined?: boolean;
 }
 
 export function isSerial(deps: CascadeDeps, threadId: string): boolean {
@@ -113,7 +115,9 @@ function placed(
     const { ordinal } = sameResponse!;
     // A batch that is over admits no call, and neither does one behind which another has begun.
     const joins = ordinal === last && !isOver(db, incarnation, "", ordinal);
-    return joins ? { ...arrival, place, ordinal } : { ...arrival, place: "contradicted" };
+    return joins
+      ? { ...arrival, place, ordinal }
+      : { ...arrival, place: "contradicted", unjoined: true };
   }
   // Nothing tells it from a sibling of the call that is held: it shares that one's fate.
   if (place === "unknown" && held.length > 0) return { ...arrival, place, ordinal: last };

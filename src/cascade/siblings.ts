@@ -10,7 +10,7 @@ import { countViolation, loseBoundary } from "../store/serial.ts";
 import type { Boundary, Hold } from "./boundary.ts";
 import { genericDecision } from "./decisions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
-import { resolveRecorded } from "./flights.ts";
+import { flights, resolveRecorded } from "./flights.ts";
 import { HOLD_TEXT } from "./texts.ts";
 
 const RECHECK_MS = 50;
@@ -61,6 +61,26 @@ function lose(deps: CascadeDeps, { threadId, incarnation }: HookCaller, why: str
     data: { incarnation, why },
     now: clock.now(),
   });
+}
+
+/**
+ * Whether a call that has come may be decided about by itself. `waits`: until the call of its response that runs is over.
+ * `refused`: it may not begin beside those that run or wait, and nothing will tell it when they are over.
+ */
+export function besideOthers(
+  deps: CascadeDeps,
+  caller: HookCaller,
+  boundary: Boundary,
+  call: { ordinal: number; sibling: boolean; unjoined?: boolean },
+): "decided" | "waits" | "refused" {
+  if (!call.sibling && call.unjoined !== true) return "decided";
+  resolveRecorded(deps, caller);
+  const flying = flights(deps, caller);
+  if (call.unjoined === true)
+    return boundary.holds.size + flying.length > 0 ? "refused" : "decided";
+  if (!flying.some((c) => c.ordinal === call.ordinal)) return "decided";
+  // While admission is closed, it is the settlement that decides about everybody who is held.
+  return boundary.settling === null ? "waits" : "refused";
 }
 
 export interface Waiting {

@@ -396,6 +396,23 @@ describe("serial: two calls in one response", () => {
     expect(f.soft()).toBe(true);
   });
 
+  test("first runs, another one passed by its launcher's own word → a third joins no batch, and is refused until nothing runs", async () => {
+    const f = await family();
+    const ids = [f.agent.nextIdUsed(), f.agent.nextIdUsed(), f.agent.nextIdUsed()] as const;
+    for (const id of ids) f.records.append(f.agent.record, { is: "call", id, command: "make" });
+    const ask = (id: string) => f.daemon.preToolUse(f.agent.preTool(id));
+    expect((await ask(ids[0])).decision).toBe("pass");
+    const { passed } = threadPaths(f.rig.stateDir, REPO_ID, f.child.id);
+    writeFileSync(`${passed}/${f.child.incarnation}.77`, ""); // of the second, without its payload
+    expect(await ask(ids[2])).toMatchObject({ decision: "deny" });
+    f.records.append(f.agent.record, { is: "output", id: ids[0], text: "made" });
+    f.records.append(f.agent.record, { is: "output", id: ids[1], text: "made" });
+    f.records.append(f.agent.record, { is: "output", id: ids[2], text: "refused" });
+    f.records.append(f.agent.record, { is: "usage" });
+    expect((await f.agent.call()).ran).toBe(true);
+    expect(f.events("serial_violation")).toHaveLength(1);
+  });
+
   test("first returns with its process running → over by its output in the record, and the sibling goes", async () => {
     const f = await family();
     const both = await f.agent.respond({ background: true }, {});

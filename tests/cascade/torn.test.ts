@@ -17,6 +17,7 @@ import { join } from "node:path";
 
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { isThorough } from "../support/thorough.ts";
 import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(120_000);
@@ -171,7 +172,8 @@ const bundled = (f: Family, path: string): string | null => {
   return existsSync(file) ? readFileSync(file, "utf8") : null;
 };
 
-describe.each(["rewrite", "advance"] as const)("jj ended in the middle of a file, %s", (how) => {
+const HOW = ["rewrite", "advance"] as const;
+describe.each(isThorough ? HOW : HOW.slice(0, 1))("jj ended in the middle of a file, %s", (how) => {
   test.each([
     { death: "jj", colocated: false },
     { death: "both", colocated: false },
@@ -200,7 +202,8 @@ describe.each(["rewrite", "advance"] as const)("jj ended in the middle of a file
   );
 });
 
-describe.each(["jj", "both"] as const)("jj ended in the middle, %s", (death) => {
+const DEATHS = ["both", "jj"] as const;
+describe.each(isThorough ? DEATHS : DEATHS.slice(0, 1))("jj ended in the middle, %s", (death) => {
   const cases: Record<
     string,
     { before: Record<string, string>; change(f: Family): void; torn: string; kib?: number }
@@ -429,7 +432,7 @@ describe("jj ended in the middle, and edits", () => {
     expect(f.rig.file(f.child, "m.txt")).toBe(LARGE);
   });
 
-  describe.each(["jj", "both"] as const)("a recovery of edits, %s", (death) => {
+  describe.each(isThorough ? DEATHS : DEATHS.slice(0, 1))("a recovery of edits, %s", (death) => {
     test("ended while the files become clean → edits are there in the end, no half file", async () => {
       const f = await family();
       f.write({ "own.txt": "own\nand not recorded\n", "new.txt": "mine\n" });

@@ -9,6 +9,7 @@ import { codexLogin } from "../support/codex-thread.ts";
 import { runAs } from "../support/jj-repo.ts";
 import { onTerminal, type TerminalResult } from "../support/person.ts";
 import { bash, say } from "../support/scenario.ts";
+import { thorough } from "../support/thorough.ts";
 import { initialised, type World } from "../support/world.ts";
 
 setDefaultTimeout(180_000);
@@ -119,14 +120,17 @@ for (const [behaviour, why] of [
     expect(detail).toContain(why.slice(why.indexOf("(") + 1));
   });
 
-test("an unknown version that does not answer → refused within the limit; no process and no folder is left", async () => {
-  const made = await kkNew("hangs", "stuck");
-  expect(made.code).not.toBe(0);
-  expect(flat(made.screen)).toContain("it did not come to an end within 20 s");
-  const { proofs } = statePaths(w.stateDir);
-  expect(readdirSync(proofs)).toEqual([]);
-  expect(Bun.spawnSync(["pgrep", "-f", `${proofs}/`]).stdout.toString()).toBe("");
-});
+thorough(
+  "an unknown version that does not answer → refused within the limit; no process and no folder is left",
+  async () => {
+    const made = await kkNew("hangs", "stuck");
+    expect(made.code).not.toBe(0);
+    expect(flat(made.screen)).toContain("it did not come to an end within 20 s");
+    const { proofs } = statePaths(w.stateDir);
+    expect(readdirSync(proofs)).toEqual([]);
+    expect(Bun.spawnSync(["pgrep", "-f", `${proofs}/`]).stdout.toString()).toBe("");
+  },
+);
 
 test("nothing of it is in the person's ~/.codex", () => {
   expect(readdirSync(join(w.env["HOME"]!, ".codex"))).toEqual(["auth.json"]);

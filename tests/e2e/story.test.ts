@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { bash, moments, read, say, touch, wait, write, type Moment } from "../support/scenario.ts";
-import { thorough } from "../support/thorough.ts";
+import { isThorough, thorough } from "../support/thorough.ts";
 import { initialised, type ThreadState, type World } from "../support/world.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -129,7 +129,7 @@ function payloads(w: World): string[] {
     .map((r) => r.payload);
 }
 
-test.each([true, false])(
+test.each(isThorough ? [true, false] : [true])(
   "story, colocated %p: two parent moves → both delivered byte for byte, files changed only while a batch was held",
   async (colocated) => {
     const w = await world({ colocated });

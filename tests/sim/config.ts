@@ -96,6 +96,7 @@ const NAMES = [
   "frail",
   "denied calls run",
   "contrary then cleared",
+  "unread",
 ];
 
 /** `steps` and `wanted`, a theme, null: drawn as well. */

@@ -155,8 +155,6 @@ export class SerialOracle {
   beside(sim: SimAgent, call: Call): string | null {
     if (!isCodex(sim) || !this.#passed.has(call.id)) return null;
     const calls = sim.agent.main.batch?.calls ?? [];
-    // One of them ran by its launcher's own word, and has a batch that nobody can name: its siblings join none any more.
-    if (calls.some((c) => c.ran && !this.#passed.has(c.id))) return null;
     const other = calls.find(
       (c) => c !== call && this.#passed.has(c.id) && ["allowed", "running"].includes(c.state),
     );
