@@ -117,6 +117,7 @@ await exitWith(async () => {
       if (asked.schedules === 1) console.log(line.trace.join("\n"));
       if (line.breaches.length === 0) return;
       failed += 1;
+      if (failed <= TRACES_SHOWN) console.log(`  failed: ${replayCommand(line.seed, line.config)}`);
       breaches += line.breaches.length;
       if (failed <= TRACES_SHOWN && asked.schedules > 1) console.log(line.trace.join("\n"));
       for (const breach of line.breaches.slice(0, BREACHES_SHOWN)) console.log(`breach: ${breach}`);

@@ -165,13 +165,16 @@ export class Inbox {
     if (event.failed || isKnownCall(db, caller.incarnation, event.toolUseId)) return;
     const agentId = event.agentId ?? "";
     const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
-    const block = open.find((c) => c.admission === "Block");
+    // Of the newest batch, whatever is still open before it.
+    const last = lastOrdinal(db, caller.incarnation, agentId);
+    const newest = open.filter((c) => c.ordinal === last);
+    const block = newest.find((c) => c.admission === "Block");
     if (block !== undefined) return this.#ranBeside(caller, block, event);
     // The launcher alone wrote that some call passed: it may well be this one.
     if (open.some((c) => isInvented(c.toolUseId)) || this.passedUnresolved(caller)) return;
     // Every call of a serial harness is a batch of its own.
-    const joined = isSerial(this.#deps, caller.threadId) ? undefined : open[0]?.ordinal;
-    const ordinal = joined ?? lastOrdinal(db, caller.incarnation, agentId) + 1;
+    const joined = isSerial(this.#deps, caller.threadId) ? undefined : newest[0]?.ordinal;
+    const ordinal = joined ?? last + 1;
     const { promptId, toolName } = event;
     write(db, () => {
       for (const toolUseId of [event.toolUseId, `${UNSEEN}${event.toolUseId}`])

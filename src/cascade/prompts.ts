@@ -5,7 +5,7 @@ import { countPrompt, startedFor } from "../store/deliveries.ts";
 import { noteActivity } from "../store/edges.ts";
 import { appendEvent } from "../store/events.ts";
 import { unresolvedIntents } from "../store/intents.ts";
-import { sessionById } from "../store/sessions.ts";
+import { liveSession, sessionById } from "../store/sessions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { changeIntents } from "./moves.ts";
 import { forgetTyped, keepTyped } from "./typed.ts";
@@ -39,6 +39,8 @@ export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserP
     });
   });
   if (echoes || !isTyped(event.prompt)) return;
+  // Late, of one that has ended: with a creation that failed even its folder may be gone.
+  if (liveSession(db, threadId)?.incarnation !== incarnation) return;
   if (isOwed(deps, threadId)) keepTyped(deps, threadId, event.prompt);
   // Of work that came to nothing (its transition was covered): an old request must not come back some day.
   else forgetTyped(deps, threadId);

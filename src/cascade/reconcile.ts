@@ -15,9 +15,9 @@ import type { CascadeDeps } from "./deps.ts";
 import { ownedStack, stagedHead } from "./chain.ts";
 import { settledView, transitionFacts } from "./interpret.ts";
 import { afterFailure, isOfCommand, recoveryAfterFailure } from "./failed-command.ts";
-import { standingStill } from "./still.ts";
+import { isForAPerson, standingStill } from "./still.ts";
 import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
-import { jjEffect } from "./moves.ts";
+import { jjEffect, type IntentChanges } from "./moves.ts";
 import { meetHeadsOf } from "./one-head.ts";
 import { recordOthers, recordResult } from "./record.ts";
 import { related } from "./related.ts";
@@ -77,6 +77,11 @@ async function reconcileStill(
         await recordResult(scene, await bringUpToDate(scene));
         return { outcome: "materialized" };
       } catch (thrown) {
+        const taken = takenForAPerson(scene);
+        if (taken !== null) {
+          await recordNow(scene, () => undefined);
+          return taken;
+        }
         const stop = isOfCommand(thrown) ? await afterFailure(scene, thrown) : thrown;
         if (!(stop instanceof Stop)) throw stop;
         if (stop instanceof Moved && attempt < MAX_ATTEMPTS) continue;
@@ -94,6 +99,18 @@ async function reconcileStill(
     }
   };
   return deps.exclusive(body, { stopped: true });
+}
+
+/** A refused tool was seen to have run meanwhile (tool-ran.ts): this goes no further. What it has done is recorded. */
+function takenForAPerson({ deps, intent }: Scene): ReconcileOutcome | null {
+  const now = intentById(deps.db, intent.intentId);
+  if (intent.state !== "Reconciling" || now === null || !isForAPerson(now)) return null;
+  return { outcome: "recovery-required", reason: now.reason ?? "for a person" };
+}
+
+async function recordNow(scene: Scene, extra: (changes: IntentChanges) => void): Promise<void> {
+  const heads = await scene.jj.heads();
+  await recordOthers(scene, heads.length === 1 ? heads[0]! : null, extra);
 }
 
 /** Recovers, and goes back to reconciling, or is to look again: null. Else how it ended, which is recorded. */
@@ -177,8 +194,7 @@ async function recordStop(scene: Scene, stop: Stop): Promise<void> {
   const { outcome } = stop;
   // `not-now` stays Reconciling with its plan: the same function runs again, and its handler still owes the record.
   if (outcome.outcome === "not-now" || outcome.outcome === "materialized") return;
-  const heads = await scene.jj.heads();
-  await recordOthers(scene, heads.length === 1 ? heads[0]! : null, (changes) => {
+  await recordNow(scene, (changes) => {
     if (outcome.outcome === "topology-diverged") {
       changes.moved(intent.intentId, "Reconciling", "TopologyDiverged", {
         reason: outcome.reason,
@@ -207,8 +223,7 @@ export async function recordRefusal(scene: Scene, why: string): Promise<void> {
   const { deps, intent, child, plan } = scene;
   const recovery = { ...plan.recovery!, open: false, refused: why };
   const chosen = ((intent.recoveryChoice as unknown[] | null) ?? []).length;
-  const heads = await scene.jj.heads();
-  await recordOthers(scene, heads.length === 1 ? heads[0]! : null, (changes) => {
+  await recordNow(scene, (changes) => {
     changes.planned(intent.intentId, { ...plan, recovery }, recovery.fingerprint);
     deps.raiseAttention({
       threadId: child.threadId,

@@ -13,6 +13,7 @@ import { closeAttribution, frontier, isProcessed } from "../store/ops.ts";
 import { applyInterpretation, EdgeMoved, interpret, transitionsOf } from "./interpret.ts";
 import { changeIntents, type IntentChanges } from "./moves.ts";
 import type { ReconcileResult, Scene } from "./scene.ts";
+import type { Heads } from "./views.ts";
 
 /** Revisions of the parent that are named in a payload. */
 const MAX_NEW_REVISIONS = 20;
@@ -96,6 +97,7 @@ async function recordOnce(
   const now = newestRead(deps.db, result.op);
   const [before, after] = [await scene.views.heads(plan.startOp), await scene.views.heads(now)];
   const head = after.get(child.workspaceName) ?? result.head;
+  const replaced = replacedBase(scene, before, after, result.toBase);
   // Other edges: what our own operations did to them is ours to record; the watcher leaves our tokens alone.
   const others = transitionsOf(deps, [before], after, (e) => e.child === child.threadId);
   const meaning = await interpret(deps, now, others);
@@ -111,7 +113,7 @@ async function recordOnce(
     });
     setHead(db, child.threadId, { commit: head.commitId, change: head.changeId, op: now });
     synchronize(db, child.threadId, parent.threadId, result.toBase);
-    for (const later of coveredBy(scene, result.toBase)) {
+    for (const later of coveredBy(scene, result.toBase, replaced)) {
       changes.moved(later.intentId, "Detected", "Superseded", {
         reason: "covered by the earlier intent's reconciliation",
         supersededBy: intent.intentId,
@@ -122,15 +124,29 @@ async function recordOnce(
   });
 }
 
+/**
+ * Where the parent stood before the commands of this plan, if it was they that brought it to `toBase`: a parent that stands on
+ * its child is rewritten by what is recorded there. null: they have not moved it.
+ */
+function replacedBase(
+  { parent }: Scene,
+  before: Heads,
+  after: Heads,
+  toBase: CommitId,
+): CommitId | null {
+  const was = before.get(parent.workspaceName)?.commitId ?? null;
+  return after.get(parent.workspaceName)?.commitId === toBase ? was : null;
+}
+
 /** Later work of the same edge that ends where this reconciliation brought the child; any other has its own boundary. */
-function coveredBy(scene: Scene, toBase: CommitId): IntentRow[] {
+function coveredBy(scene: Scene, toBase: CommitId, replaced: CommitId | null): IntentRow[] {
   const { deps, intent, parent } = scene;
   return unresolvedIntents(deps.db, scene.child.threadId).filter(
     (later) =>
       later.state === "Detected" &&
       later.parentThreadId === parent.threadId &&
       later.seq > intent.seq &&
-      later.toBase === toBase,
+      (later.toBase === toBase || later.toBase === replaced),
   );
 }
 
@@ -172,7 +188,12 @@ async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<Pay
     same ? "" : inTime(jj.diff(op, from, toBase)),
     result.head.conflict ? jj.conflictedPaths(op, result.head.commitId) : [],
   ]);
-  const later = coveredBy(scene, toBase);
+  const { views, plan } = scene;
+  const later = coveredBy(
+    scene,
+    toBase,
+    replacedBase(scene, await views.heads(plan.startOp), await views.heads(op), toBase),
+  );
   const operations = (of: IntentRow): number => triggersOf(scene.deps.db, of.intentId).length;
   const after = later.reduce((sum, intent) => sum + operations(intent), 0);
   return {

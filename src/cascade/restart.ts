@@ -93,9 +93,18 @@ export class Restarts {
       const givenUp = lifecycle === "Active" ? givenUpBehind(db, threadId) : null;
       if (restartNeed(db, threadId, null) !== null) this.consider(threadId);
       else if (givenUp !== null) this.#goOnWithout(threadId, givenUp);
-      else if (lifecycle === "Active" && endedForNothing(db, threadId) !== null)
-        this.consider(threadId);
+      else if (lifecycle === "Active") this.#takeUp(threadId);
     }
+  }
+
+  /** Nothing is owed: a start that the daemon before had made, or had still to make, comes to its end. */
+  #takeUp(threadId: ThreadId): void {
+    const { db, agents } = this.#d.deps;
+    const live = liveSession(db, threadId);
+    if (endedForNothing(db, threadId) !== null) this.consider(threadId);
+    else if (live !== null && live.readyAt === null)
+      // Every call of it is refused until it has reported its start; one that never does is ended, and said.
+      this.#background(threadId, async () => void (await agents.settled(live.incarnation)));
   }
 
   async stop(): Promise<void> {

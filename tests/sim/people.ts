@@ -125,8 +125,11 @@ export function attempt(w: World, name: string, does: () => void): string {
     return name;
   } catch (error) {
     if (error instanceof KikiError) return `${name} (refused: ${error.code})`;
-    // The fake's person gives plain errors for a workspace or a commit that is not there.
-    if (error instanceof Error && /no workspace|colocated|records no|undefined/.test(error.message))
+    // The fake's person gives plain errors for a workspace or a commit that is not there, and for what it cannot play.
+    if (
+      error instanceof Error &&
+      /no workspace|colocated|records no|undefined|not in this fake/.test(error.message)
+    )
       return `${name} (impossible)`;
     throw error;
   }

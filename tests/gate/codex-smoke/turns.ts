@@ -1,5 +1,5 @@
 /** Ends of turns and of processes: Stop completes and never acknowledges; who is killed after it was told is told again. */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CodexScripts } from "../../../fixtures/model-servers/codex.ts";
 import { exec, say } from "../codex-model.ts";
@@ -33,7 +33,7 @@ const scripts = (cues: Cues): CodexScripts => ({
   ],
   next: [[exec("c_next", "cat parser.ts")], [say("Read.")]],
   killed: [
-    [exec("c_killed", "touch killed.txt")],
+    [exec("c_killed", "echo ran >>killed.txt")],
     onceTold(cues, [exec("c_told", "cat parser.ts")]),
     [say("Read.")],
   ],
@@ -95,6 +95,11 @@ async function killed(report: Report, stage: Stage): Promise<void> {
     firstInput(request).startsWith(intent.payload),
     firstInput(request),
   );
+  report.check(
+    "what the person typed before it was told follows, so the model asks for that call again",
+    firstInput(request).endsWith("SCRIPT:killed"),
+    firstInput(request),
+  );
   const now = sessionOf(world, CHILD);
   report.check(
     "another process, the same session, acknowledged by restart at the first attempt",
@@ -108,7 +113,8 @@ async function killed(report: Report, stage: Stage): Promise<void> {
   const read = await asked(stage, "killed", 2);
   report.check("it reads v3", outputs(read).get("c_told")?.includes("v3") === true);
   report.check(
-    "the refused calls have not run",
-    !["stop.txt", "killed.txt"].some((name) => existsSync(join(stage.at(CHILD), name))),
+    "no refused call has run: only the one that was asked for again, once",
+    !existsSync(join(stage.at(CHILD), "stop.txt")) &&
+      readFileSync(join(stage.at(CHILD), "killed.txt"), "utf8") === "ran\n",
   );
 }
