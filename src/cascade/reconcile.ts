@@ -82,7 +82,9 @@ async function reconcileStill(
           await recordNow(scene, () => undefined);
           return taken;
         }
-        const stop = isOfCommand(thrown) ? await afterFailure(scene, thrown) : thrown;
+        // A recovery has looked at what its command left by itself (`recoverOrRefuse`).
+        const looked = scene.intent.state === "RecoveryRequired" || !isOfCommand(thrown);
+        const stop = looked ? thrown : await afterFailure(scene, thrown);
         if (!(stop instanceof Stop)) throw stop;
         if (stop instanceof Moved && attempt < MAX_ATTEMPTS) continue;
         await recordStop(scene, stop).catch((again: unknown) => {
