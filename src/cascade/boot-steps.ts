@@ -13,6 +13,8 @@ export interface BootStep {
   threadId: ThreadId | null;
   /** In words, for the log. */
   what: string;
+  /** Nothing after it may be done before it has been. */
+  gate?: true;
   run(): Promise<void> | void;
 }
 
@@ -31,7 +33,7 @@ export async function runSteps(
   before: readonly Failed[] = [],
 ): Promise<Failed[]> {
   const failed: Failed[] = [];
-  for (const step of steps) {
+  for (const [at, step] of steps.entries()) {
     const known = before.find((one) => one.step === step);
     try {
       await step.run();
@@ -40,6 +42,10 @@ export async function runSteps(
       const why = errorLine(error);
       failed.push({ step, why });
       if (known?.why !== why) say(deps, step, why, error);
+      if (step.gate === true) {
+        const waiting = `waits for ${step.what}`;
+        return [...failed, ...steps.slice(at + 1).map((later) => ({ step: later, why: waiting }))];
+      }
     }
   }
   return failed;

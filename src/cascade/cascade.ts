@@ -195,6 +195,8 @@ export function makeCascade(deps: CascadeDeps): Cascade {
       {
         threadId: null,
         what: "what the daemon before had running",
+        // A command of jj that may still be writing: nobody resumes beside it.
+        gate: true,
         run: async () => {
           await survivingJj(deps);
           write(deps.db, () => closeOrphanedAttributions(deps.db));
