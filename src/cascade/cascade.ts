@@ -25,6 +25,7 @@ import { turnEnded, type TurnEndInput } from "./turn-end.ts";
 import { unhookedEdit } from "./unhooked.ts";
 import { Views } from "./views.ts";
 import { Watcher } from "./watcher.ts";
+import type { Watching } from "./wake.ts";
 
 /** kiki's own jj commands that survived a killed daemon get this long to end by themselves. */
 const SURVIVING_JJ_MS = 5_000;
@@ -58,7 +59,7 @@ export interface Cascade {
    */
   retryDelivery(intentId: IntentId, epoch: number): () => void;
   discardDelivery(intentId: IntentId, approvalId: string): () => void;
-  watching(): { events: boolean; reason: string | null };
+  watching(): Watching;
 }
 
 export function makeCascade(deps: CascadeDeps): Cascade {

@@ -35,13 +35,13 @@ import { Boundary, type HeldCall, type Hold } from "./boundary.ts";
 import { genericDecision, payloadDecision } from "./decisions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
-import { isUnseen } from "./inbox.ts";
+import { isUnseen } from "./unseen-calls.ts";
 import { changeIntents, fileEffect } from "./moves.ts";
 import { arrive, endReused, isSerial } from "./serial.ts";
 import { besideOthers, noteViolation } from "./siblings.ts";
 import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
 import { forgetTyped } from "./typed.ts";
-import { noteUnbindable } from "./unbindable.ts";
+import { noteUnbindable, waitsFor } from "./unbindable.ts";
 
 type PreTool = Extract<HarnessEvent, { type: "PreTool" }>;
 
@@ -170,12 +170,11 @@ export class Deliver {
       }
       const facts = this.#facts(caller, at);
       const decision = decideBoundary(facts);
-      if (facts.place === "unknown" && facts.active === null && facts.next?.state === "Detected")
-        noteUnbindable(this.#d.deps, boundary, {
-          threadId: caller.threadId,
-          intentId: facts.next.intentId,
-          why: "the session record does not show the call",
-        });
+      const why = waitsFor(facts, decision);
+      if (why !== null) {
+        const { intentId } = facts.next!;
+        noteUnbindable(this.#d.deps, boundary, { threadId: caller.threadId, intentId, why });
+      }
       if (decision.act !== "acknowledge") return await this.#act(caller, call, decision);
       changeIntents(this.#d.deps, (changes) =>
         changes.acknowledged(decision.intentId, call.toolUseId, this.#d.deps.clock.now()),

@@ -28,7 +28,7 @@ export async function afterFailure(scene: Scene, error: KikiError): Promise<Stop
   const probe = await probeAgain(scene, why);
   if (probe === null) {
     if (!PASSING.has(error.code)) throw error;
-    return new Stop({ outcome: "not-now", reason: why });
+    return new Stop({ outcome: "not-now", reason: withHint(error) });
   }
   try {
     return await needsRecovery(scene, probe, `a command did not end well: ${why}`);
@@ -45,15 +45,20 @@ export async function afterFailure(scene: Scene, error: KikiError): Promise<Stop
 export async function recoveryAfterFailure(
   scene: Scene,
   error: KikiError,
-): Promise<"not-now" | "look-again" | { refused: string }> {
+): Promise<{ notNow: string } | "look-again" | { refused: string }> {
   const why = errorLine(error);
   const probe = await probeAgain(scene, why);
   if (probe === null) {
     if (!PASSING.has(error.code)) throw error;
-    return "not-now";
+    return { notNow: withHint(error) };
   }
   if (await isCut(scene, probe)) return "look-again";
   return mayBeHalf(probe) ? { refused: `a command was ended in the middle: ${why}` } : "look-again";
+}
+
+/** What there is to do goes with it: a lock may be one that nobody holds any more. */
+function withHint(error: KikiError): string {
+  return error.hint === undefined ? errorLine(error) : `${errorLine(error)}; ${error.hint}`;
 }
 
 /** Half of a file may be jj's: that must not be taken for an edit of the agent's. */

@@ -7,11 +7,9 @@ import { threadPaths } from "../core/paths.ts";
 import { errorLine, KikiError } from "../core/errors.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import {
-  admit,
   anyClosed,
   closeBatch,
   copyLost,
-  isKnownCall,
   lastOrdinal,
   openCalls,
   resolveCall,
@@ -29,21 +27,18 @@ import { promptsAnswered, recordPrompt } from "./prompts.ts";
 import { receiptOf } from "./receipts.ts";
 import { isSerial, turnIsOver } from "./serial.ts";
 import { recordToolRan } from "./tool-ran.ts";
+import {
+  endSubAgents,
+  hasPassed,
+  importPassed,
+  importUnseen,
+  isInvented,
+  keepInFlight,
+  nameSubAgents,
+  notOfBatch,
+} from "./unseen-calls.ts";
 
 type BatchClosed = Extract<HarnessEvent, { type: "BatchClosed" }>;
-type PostTool = Extract<HarnessEvent, { type: "PostTool" }>;
-
-const UNSEEN = "unseen:";
-
-/** Stands for whatever else of a batch nobody saw. */
-export function isUnseen(toolUseId: string): boolean {
-  return toolUseId.startsWith(UNSEEN);
-}
-
-/** An id of kiki's own, which no event can name. */
-function isInvented(toolUseId: string): boolean {
-  return isUnseen(toolUseId) || toolUseId.startsWith("passed:");
-}
 
 export class Inbox {
   readonly #deps: CascadeDeps;
@@ -83,7 +78,7 @@ export class Inbox {
     const event = this.#adapter(caller).interpretEvent(raw);
     // Calls that passed unseen and that this event speaks of are older than it; ids say so, no clock does.
     const ids = callsOf(event);
-    if (ids.size > 0) this.#importPassed(caller, ids);
+    if (ids.size > 0) importPassed(this.#deps, caller, ids);
     await this.#apply(caller, event);
     this.#changed(caller.incarnation);
   }
@@ -103,7 +98,7 @@ export class Inbox {
         recordPrompt(this.#deps, caller, event);
         return;
       case "PostTool":
-        this.#importUnseen(caller, event);
+        importUnseen(this.#deps, caller, event);
         write(db, () =>
           resolveCall(db, caller.incarnation, event.toolUseId, "post-tool", clock.now()),
         );
@@ -120,6 +115,7 @@ export class Inbox {
             turnIsOver(this.#deps, caller, event.sessionId, (id) => this.#pause(id, true));
         }
         this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
+        endSubAgents(this.#deps, caller);
         if (event.agentId === null) {
           this.#note(caller, "Quiescent", true, "Stop");
           promptsAnswered(this.#deps, caller.threadId);
@@ -153,51 +149,6 @@ export class Inbox {
       case "Other":
         return;
     }
-  }
-
-  /**
-   * A tool ran that was neither admitted nor recorded as passed. Its batch is a passed one, and what else of it is in
-   * flight nobody knows: that stands in the rows until the batch closes.
-   */
-  #importUnseen(caller: HookCaller, event: PostTool): void {
-    const { db, clock } = this.#deps;
-    // A failure may be of a call that was refused before hooks.
-    if (event.failed || isKnownCall(db, caller.incarnation, event.toolUseId)) return;
-    const agentId = event.agentId ?? "";
-    const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
-    // Of the newest batch, whatever is still open before it.
-    const last = lastOrdinal(db, caller.incarnation, agentId);
-    const newest = open.filter((c) => c.ordinal === last);
-    const block = newest.find((c) => c.admission === "Block");
-    if (block !== undefined) return this.#ranBeside(caller, block, event);
-    // The launcher alone wrote that some call passed: it may well be this one.
-    if (open.some((c) => isInvented(c.toolUseId)) || this.passedUnresolved(caller)) return;
-    // Every call of a serial harness is a batch of its own.
-    const joined = isSerial(this.#deps, caller.threadId) ? undefined : newest[0]?.ordinal;
-    const ordinal = joined ?? last + 1;
-    const { promptId, toolName } = event;
-    write(db, () => {
-      for (const toolUseId of [event.toolUseId, `${UNSEEN}${event.toolUseId}`])
-        admit(db, {
-          incarnation: caller.incarnation,
-          agentId,
-          ordinal,
-          promptId,
-          toolUseId,
-          toolName,
-          admission: "PassThrough",
-          intentId: null,
-          answer: null,
-          now: clock.now(),
-        });
-    });
-  }
-
-  /** Not one call of a blocked batch may run: it counts as blocked, so that the closing event shows what became of it. */
-  #ranBeside(caller: HookCaller, block: AdmissionRow, { toolUseId, toolName }: PostTool): void {
-    const { db, clock } = this.#deps;
-    const row = { ...block, toolUseId, toolName, answer: "generic", now: clock.now() } as const;
-    write(db, () => admit(db, { ...row, incarnation: caller.incarnation }));
   }
 
   /** A batch closes only after every dialog of it was answered; a sibling's own end says nothing about one. */
@@ -237,6 +188,7 @@ export class Inbox {
     const agentId = event.agentId ?? "";
     const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === agentId);
     const listed = new Set(event.calls.map((c) => c.toolUseId));
+    if (agentId !== "") nameSubAgents(this.#deps, caller, { agentId, listed });
     this.#over(caller, (call) => call.agentId === agentId && listed.has(call.toolUseId));
     const first = open[0];
     if (first === undefined) return; // duplicate, or a batch whose every call was refused before hooks
@@ -259,8 +211,10 @@ export class Inbox {
       block === null
         ? null
         : receiptOf(this.#deps, caller, { ...block, agentId, ordinal }, responsesOf(event));
+    const others = agentId === "" ? notOfBatch(this.#deps, caller, { open, listed }) : [];
     changeIntents(this.#deps, (changes) => {
       closeBatch(db, caller.incarnation, agentId, ordinal, "closed", clock.now());
+      keepInFlight(this.#deps, caller, others);
       if (block === null || verdict === null) return;
       const { intentId } = block;
       if (verdict === "tool-ran") {
@@ -338,7 +292,7 @@ export class Inbox {
       if (text !== null) await this.#takeSpooled(caller, name, text);
       this.#deps.files.removeDurable(file);
     }
-    this.#importPassed(caller, null);
+    importPassed(this.#deps, caller, null);
   }
 
   async #takeSpooled(caller: HookCaller, name: string, text: string): Promise<void> {
@@ -354,63 +308,9 @@ export class Inbox {
     }
   }
 
-  /** A `passed/` file is its batch's PassThrough admission. `only`: the calls to look for; null takes all. */
-  #importPassed(caller: HookCaller, only: ReadonlySet<string> | null): void {
-    const { db, clock, files } = this.#deps;
-    const folder = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId).passed;
-    const serial = isSerial(this.#deps, caller.threadId);
-    for (const name of files.listDir(folder)) {
-      if (name.startsWith(".")) continue; // being written: it counts once it has its name
-      if (!name.startsWith(`${caller.incarnation}.`)) {
-        files.removeDurable(`${folder}/${name}`);
-        continue;
-      }
-      const call = this.#passedCall(caller, files.readText(`${folder}/${name}`), name);
-      if (only !== null && !only.has(call.toolUseId)) continue;
-      const open = openCalls(db, caller.incarnation).filter((c) => c.agentId === call.agentId);
-      const block = call.agentId === "" ? open.find((c) => c.admission === "Block") : undefined;
-      // The marker was there before its batch was blocked: the hook is about to see it, to refuse and to take the file
-      // back. One that died first refused nothing, and the harness runs no call whose hook failed.
-      if (block !== undefined && only === null) continue;
-      // Every call of a serial harness is a batch of its own.
-      const joined = serial && block === undefined ? undefined : open[0]?.ordinal;
-      const ordinal = joined ?? lastOrdinal(db, caller.incarnation, call.agentId) + 1;
-      write(db, () =>
-        admit(db, {
-          ...call,
-          incarnation: caller.incarnation,
-          ordinal,
-          admission: block === undefined ? "PassThrough" : "Block",
-          intentId: block?.intentId ?? null,
-          answer: block === undefined ? null : "generic",
-          // What it changed meanwhile was changed by a hooked call.
-          now: serial ? (files.changedAt(`${folder}/${name}`) ?? clock.now()) : clock.now(),
-        }),
-      );
-      // From here the durable admission stands for it.
-      files.removeDurable(`${folder}/${name}`);
-    }
-  }
-
-  #passedCall(caller: HookCaller, text: string | null, name: string): Omit<HeldCall, "ordinal"> {
-    try {
-      const event = this.#adapter(caller).interpretEvent(JSON.parse(text ?? ""));
-      if (event.type === "PreTool") {
-        const { promptId, toolUseId, toolName } = event;
-        const serial = isSerial(this.#deps, caller.threadId) && event.agentId === null;
-        const recordPath = serial ? event.recordPath : null;
-        return { agentId: event.agentId ?? "", promptId, toolUseId, toolName, recordPath };
-      }
-    } catch {
-      // Written by the launcher alone: which call it was is unknown, that one passed is not.
-    }
-    return { agentId: "", promptId: null, toolUseId: `passed:${name}`, toolName: "unknown" };
-  }
-
   /** After `drain`: a call that passed unseen is an open PassThrough admission now, so only fresh files count. */
   passedUnresolved(caller: HookCaller): boolean {
-    const { passed } = threadPaths(this.#deps.stateDir, this.#deps.repoId, caller.threadId);
-    return this.#deps.files.listDir(passed).some((n) => n.startsWith(`${caller.incarnation}.`));
+    return hasPassed(this.#deps, caller);
   }
 
   #adapter(caller: HookCaller): ReturnType<CascadeDeps["harness"]> {

@@ -8,14 +8,21 @@ import { fail } from "../core/errors.ts";
 import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import { assertNever } from "../core/result.ts";
-import { classify, type Classification, type TransitionFacts } from "../core/classify.ts";
+import {
+  classify,
+  type Classification,
+  type DivergedReason,
+  type TransitionFacts,
+} from "../core/classify.ts";
 import type { JjRepo, WorkspaceHead } from "../ports/jj.ts";
 import { edges, watchedThreads, type CascadeThread, type Edge } from "../store/edges.ts";
 import { addTrigger, newestOfEdge, unresolvedIntents, type IntentRow } from "../store/intents.ts";
+import type { OpRow } from "../store/ops.ts";
 import type { CascadeDeps } from "./deps.ts";
 import type { IntentChanges } from "./moves.ts";
 import { related, type Related } from "./related.ts";
 import { rewrittenBase } from "./standing.ts";
+import { madeByThread, suspectOf, takenAway, type Suspect } from "./taken.ts";
 import type { Heads } from "./views.ts";
 
 /** One edge's parent head changed, as seen in one operation. */
@@ -29,6 +36,10 @@ interface Transition {
   incoherent: boolean;
   /** Of a merge of operations: a divergent head is then no coherent result either. */
   merge: boolean;
+  /** False: only the child was moved, by somebody who may have taken something away. */
+  parentMoved: boolean;
+  parentBefore: CommitId | null;
+  suspects: readonly Suspect[];
 }
 
 export interface Interpretation {
@@ -40,6 +51,7 @@ export interface Interpretation {
 /**
  * Transitions of `op`. `before` are the views of all its parents; an operation with several parents is compared with
  * every one of them and never with a preferred one. `forks`: views of the operations where two of those parents part.
+ * `made`: the operation, where it is to be looked at for what it takes away from other threads.
  */
 export function transitionsOf(
   deps: Pick<CascadeDeps, "db">,
@@ -47,8 +59,11 @@ export function transitionsOf(
   after: Heads,
   skip: (edge: Edge) => boolean = () => false,
   forks: (one: number, other: number) => readonly Heads[] = () => [],
+  made: OpRow | null = null,
 ): Transition[] {
-  const threads = new Map(watchedThreads(deps.db).map((t) => [t.threadId, t]));
+  const watched = watchedThreads(deps.db);
+  const threads = new Map(watched.map((t) => [t.threadId, t]));
+  const by = made === null ? null : madeByThread(made, watched);
   const found: Transition[] = [];
   for (const edge of edges(deps.db)) {
     const child = threads.get(edge.child);
@@ -57,7 +72,12 @@ export function transitionsOf(
     const now = after.get(parent.workspaceName) ?? null;
     const at = (view: Heads): WorkspaceHead | null => view.get(parent.workspaceName) ?? null;
     const move = workspaceMove(before.map(at), now, (one, other) => forks(one, other).map(at));
-    if (move.kind === "unchanged") continue;
+    const views = [before[0], after] as const;
+    const suspects = [
+      suspectOf(deps.db, by, "parent", parent, views),
+      suspectOf(deps.db, by, "child", child, views),
+    ].filter((suspect) => suspect !== null);
+    if (move.kind === "unchanged" && suspects.length === 0) continue;
     found.push({
       edge,
       child,
@@ -66,6 +86,9 @@ export function transitionsOf(
       childAfter: after.get(child.workspaceName) ?? null,
       incoherent: move.kind === "IncoherentViews",
       merge: before.length > 1,
+      parentMoved: move.kind !== "unchanged",
+      parentBefore: before[0] === undefined ? null : (at(before[0])?.commitId ?? null),
+      suspects,
     });
   }
   return found;
@@ -174,7 +197,7 @@ export async function readTogether(
 }
 
 /**
- * null: the edge starts from a commit that came after `op`. A reconciliation brought the child there and a crash left
+ * null: only the child moved and has lost nothing; or the edge starts from a commit that came after `op`. A reconciliation brought the child there and a crash left
  * `op` unread; what the parent did in it is behind the edge already, and jj knows no such commit in its view.
  */
 async function decide(
@@ -185,6 +208,11 @@ async function decide(
   answer: Related,
 ): Promise<Classification | null> {
   if (transition.incoherent) return { kind: "TopologyDiverged", reason: "IncoherentViews" };
+  for (const suspect of transition.suspects) {
+    const reason = await takenAway(jj, op, suspect, transition.parentBefore);
+    if (reason !== null) return { kind: "TopologyDiverged", reason };
+  }
+  if (!transition.parentMoved) return null;
   if (isOpen(asked) && !answer.rows.has(asked.fromBase)) return null;
   const head = asked.parent === null ? undefined : answer.rows.get(asked.parent.commitId);
   if (transition.merge && head?.divergent === true && asked.parent?.settling !== true)
@@ -370,13 +398,13 @@ function applyEdge(
         reason: step.reason,
         evidence,
       });
-      raiseDiverged(deps, child.threadId, parent.name, step.reason, op);
+      raiseDiverged(deps, child, parent.name, step.reason, op);
       return;
     case "insert-diverged": {
       const id = deps.ids.uuid();
       changes.foundDiverged({ ...fresh, intentId: id, reason: step.reason, evidence });
       trigger(id);
-      raiseDiverged(deps, child.threadId, parent.name, step.reason, op);
+      raiseDiverged(deps, child, parent.name, step.reason, op);
       return;
     }
     default:
@@ -386,16 +414,22 @@ function applyEdge(
 
 function raiseDiverged(
   deps: CascadeDeps,
-  threadId: ThreadId,
+  child: CascadeThread,
   parentName: string,
-  reason: string,
+  reason: DivergedReason,
   op: OpId,
 ): void {
+  const what =
+    reason === "ChildAbandoned"
+      ? `the revision of ${child.name} was taken away, which follows ${parentName}`
+      : reason === "DivergentChange"
+        ? `the revision of ${child.name} or of ${parentName} is there in several copies (jj log shows them), and edits may be in another one than the files`
+        : `${parentName} moved in a way kiki does not follow`;
   deps.raiseAttention({
-    threadId,
+    threadId: child.threadId,
     kind: "cascade_conflict",
     dedupKey: op,
-    message: `${parentName} moved in a way kiki does not follow (${reason}, operation ${short(op)}); no file was changed`,
+    message: `${what} (${reason}, operation ${short(op)}); kiki changed no file`,
     loud: true,
   });
 }

@@ -1,6 +1,8 @@
 /** What every part of a reconciliation does: pin an operation, probe the files, make its plan and tokens durable. */
 import type { OpId } from "../core/ids.ts";
+import { isForAPerson } from "../core/intent.ts";
 import type { WorkspaceProbe } from "../ports/jj.ts";
+import { intentById } from "../store/intents.ts";
 import { attribute, attributionOf } from "../store/ops.ts";
 import { changeIntents } from "./moves.ts";
 import { meetHeadsOf } from "./one-head.ts";
@@ -21,6 +23,7 @@ export async function pinHead(scene: Scene): Promise<OpId> {
 
 export function persistPlan(scene: Scene, fingerprint: string): void {
   const { deps, intent, plan } = scene;
+  stillGoesOn(scene);
   changeIntents(deps, (changes) => changes.planned(intent.intentId, plan, fingerprint));
   scene.before = fingerprint;
 }
@@ -32,6 +35,7 @@ export function persistPlan(scene: Scene, fingerprint: string): void {
  */
 export function newToken(scene: Scene, fingerprint: string, token = scene.deps.ids.uuid()): string {
   const { deps, intent, plan } = scene;
+  stillGoesOn(scene);
   const owed = plan.tokens.some((known) => attributionOf(deps.db, known)?.live === true);
   if (!owed) plan.startOp = scene.probedOp;
   plan.tokens.push(token);
@@ -46,6 +50,17 @@ export function newToken(scene: Scene, fingerprint: string, token = scene.deps.i
   });
   scene.before = fingerprint;
   return token;
+}
+
+/**
+ * Right before anything becomes durable or files change. An event may have stopped the intent for a person meanwhile
+ * (tool-ran.ts), and what was read before does not know of it.
+ */
+export function stillGoesOn({ deps, intent, plan }: Scene): void {
+  const now = intentById(deps.db, intent.intentId);
+  const before = intent.state === "Reconciling" || plan.recovery?.open === true;
+  if (before && now !== null && isForAPerson(now))
+    throw new Stop({ outcome: "recovery-required", reason: now.reason ?? "for a person" });
 }
 
 /**

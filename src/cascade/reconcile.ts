@@ -15,15 +15,15 @@ import type { CascadeDeps } from "./deps.ts";
 import { ownedStack, stagedHead } from "./chain.ts";
 import { settledView, transitionFacts } from "./interpret.ts";
 import { afterFailure, isOfCommand, recoveryAfterFailure } from "./failed-command.ts";
-import { isForAPerson, standingStill } from "./still.ts";
-import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
+import { standingStill } from "./still.ts";
+import { newToken, persistPlan, pinHead, probeNow, stillGoesOn } from "./looks.ts";
 import { jjEffect, type IntentChanges } from "./moves.ts";
 import { meetHeadsOf } from "./one-head.ts";
 import { recordOthers, recordResult } from "./record.ts";
 import { related } from "./related.ts";
 import type { ReconcilePlan, ReconcileResult, Scene } from "./scene.ts";
 import { needsRecovery, recordChoice, recover } from "./recover.ts";
-import { refuseCut, refuseLate, updateStale } from "./update.ts";
+import { refuseCut, refuseLate, refuseLost, updateStale } from "./update.ts";
 import { Moved, Stop, Unproven, type ReconcileOutcome } from "./stop.ts";
 import type { Views } from "./views.ts";
 
@@ -104,10 +104,14 @@ async function reconcileStill(
 }
 
 /** A refused tool was seen to have run meanwhile (tool-ran.ts): this goes no further. What it has done is recorded. */
-function takenForAPerson({ deps, intent }: Scene): ReconcileOutcome | null {
-  const now = intentById(deps.db, intent.intentId);
-  if (intent.state !== "Reconciling" || now === null || !isForAPerson(now)) return null;
-  return { outcome: "recovery-required", reason: now.reason ?? "for a person" };
+function takenForAPerson(scene: Scene): ReconcileOutcome | null {
+  try {
+    stillGoesOn(scene);
+    return null;
+  } catch (stop) {
+    if (stop instanceof Stop) return stop.outcome;
+    throw stop;
+  }
 }
 
 async function recordNow(scene: Scene, extra: (changes: IntentChanges) => void): Promise<void> {
@@ -126,7 +130,7 @@ async function goOn(scene: Scene, mayFail: boolean): Promise<ReconcileOutcome | 
     return forAPerson(recovery?.refused ?? scene.intent.reason ?? "for a person");
   const found = await recoverOrRefuse(scene, mayFail);
   if (found === "look-again") return null;
-  if (found === "not-now") return { outcome: "not-now", reason: "a command did not end in time" };
+  if ("notNow" in found) return { outcome: "not-now", reason: found.notNow };
   if ("choice" in found) {
     recordChoice(scene, found.choice);
     return null;
@@ -139,7 +143,7 @@ async function goOn(scene: Scene, mayFail: boolean): Promise<ReconcileOutcome | 
 async function recoverOrRefuse(
   scene: Scene,
   mayFail: boolean,
-): Promise<Awaited<ReturnType<typeof recover>> | "not-now" | "look-again"> {
+): Promise<Awaited<ReturnType<typeof recover>> | { notNow: string } | "look-again"> {
   try {
     return await recover(scene);
   } catch (error) {
@@ -185,6 +189,7 @@ export function sceneOf(
     plan,
     probedOp: "",
     before: null,
+    landed: plan.tokens.length > 0,
     open,
     staged: null,
   };
@@ -405,6 +410,7 @@ async function finish(
   if (at === undefined) throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
   const { head, onBase } = await standing(scene, op, toBase, at.commitId);
   await refuseHiddenEdits(scene, op, head.divergent);
+  await refuseLost(scene, op, head);
   if (!onBase) {
     throw new Moved(`the child's ${short(head.commitId)} does not contain the new base yet`);
   }

@@ -176,7 +176,7 @@ async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<Pay
   const { jj, edge, child, parent, intent } = scene;
   const { op, toBase } = result;
   const choices = (intent.recoveryChoice as RecoveryChoice[] | null) ?? [];
-  const recovered = choices.filter((choice) => choice.onlyMended !== true);
+  const recovered = choices.filter((choice) => choice.noEdits !== true);
   const from = edge.lastSynchronized;
   const same = from === toBase;
   // All of one exact operation, so their order does not matter; the agent waits for them.

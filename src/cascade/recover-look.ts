@@ -11,16 +11,9 @@ import { cascadeThread } from "../store/edges.ts";
 import { bundleFolder, readBundle, type Bundle } from "./bundle.ts";
 import { followersOf } from "./chain.ts";
 import { lookAtCut, type Cut } from "./cut-off.ts";
+import { landingsOf, lostLanding, type Landing } from "./landings.ts";
 import { pinHead, probeNow } from "./looks.ts";
 import type { Scene } from "./scene.ts";
-
-/** jj's record of edits that its stale recovery made on the operation the files were from. */
-export interface Landing {
-  /** The edits byte for byte, before anything was moved. */
-  edits: CommitId;
-  /** The same revision right before them. */
-  before: CommitId;
-}
 
 export interface RecoveryView {
   op: OpId;
@@ -34,9 +27,6 @@ export interface RecoveryView {
   cut: Cut | null;
   facts: RecoveryFacts;
 }
-
-/** Operations looked at for the record of a landing; it is among the newest. */
-const LANDING_OPS = 200;
 
 /** null: jj records no such workspace any more. `chosen`: the copy a person wants. */
 export async function lookAtRecovery(
@@ -79,32 +69,12 @@ export async function lookAtRecovery(
       edits.map((c) => c.view),
     ),
     covered: await isCovered(scene, at, bundle, staying?.landing ?? null),
+    lost: (await lostLanding(scene, op, at, landings))?.edits ?? null,
     followers,
     torn: await tornBookmarks(jj, op, staying?.view.commitId ?? null, copies, followers),
     chosen,
   };
   return { op, probe, at, base, copies, bundle, cut, facts };
-}
-
-/**
- * Snapshots by commands of this intent that came beside the history of their time: only jj's stale recovery makes
- * one, because it records the files on the operation they are from.
- */
-async function landingsOf(scene: Scene, op: OpId): Promise<Landing[]> {
-  const { tokens } = scene.plan;
-  if (tokens.length === 0) return [];
-  const ops = await scene.jj.operations(op, LANDING_OPS);
-  const merged = new Set(ops.flatMap((o) => (o.parents.length > 1 ? o.parents : [])));
-  const found: Landing[] = [];
-  for (const o of ops) {
-    if (!o.isSnapshot || !merged.has(o.id)) continue;
-    if (!tokens.some((token) => o.args.includes(token))) continue;
-    const name = scene.child.workspaceName;
-    const edits = (await scene.views.at(o.id)).get(name)?.commitId;
-    const before = (await scene.views.at(o.parents[0]!)).get(name)?.commitId;
-    if (edits !== undefined && before !== undefined) found.push({ edits, before });
-  }
-  return found;
 }
 
 async function copiesOf(

@@ -10,7 +10,7 @@ import type { WorkspaceProbe } from "../ports/jj.ts";
 import { bundleFolder, saveBundle } from "./bundle.ts";
 import { beginWriting, dropHalves, endWriting, lookAtCut, mend } from "./cut-off.ts";
 import { lateReason, refuseOpen, takeLinks, verifyKept, verifyLinks } from "./links.ts";
-import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
+import { newToken, persistPlan, pinHead, probeNow, stillGoesOn } from "./looks.ts";
 import { changeIntents, fileEffect, jjEffect } from "./moves.ts";
 import { lookAtRecovery, type RecoveryView } from "./recover-look.ts";
 import type { Scene } from "./scene.ts";
@@ -82,11 +82,14 @@ function choiceOf(scene: Scene, seen: RecoveryView, adopted: CommitId): Recovery
     edits: chosen?.landing?.edits ?? null,
     pinnedHead: scene.plan.recovery?.pinnedHead ?? null,
     bundle: bundleFolder(scene.deps, scene.intent.intentId),
-    // Files that are as jj's record of them hold no edits.
-    ...(scene.plan.recovery?.mended === true && seen.probe.state === "StaleClean"
-      ? { onlyMended: true }
-      : {}),
+    ...(withoutEdits(scene, seen) ? { noEdits: true } : {}),
   };
+}
+
+/** Files that are as jj's record of them hold none; a commit of the agent's own that is kept is told of all the same. */
+function withoutEdits({ plan }: Scene, { probe }: RecoveryView): boolean {
+  const { mended, pinnedHead } = plan.recovery ?? {};
+  return probe.state === "StaleClean" && (mended === true || (pinnedHead ?? null) === null);
 }
 
 type Step = Exclude<RecoveryStep, { do: "refuse" } | { do: "done" }>;
@@ -201,6 +204,7 @@ export async function update(scene: Scene, seen: RecoveryView): Promise<void> {
   refuseOpen(scene, [...touched, ...edited]);
   const token = withLinks(scene, [...new Set([...touched, ...edited])], seen, seen.facts.at);
   if (await drifted(scene, seen)) return;
+  stillGoesOn(scene);
   await jjEffect(deps, "update-stale", () => jj.updateStale(child.workspacePath, token));
   endWriting(scene);
 }
@@ -211,6 +215,7 @@ async function adopt(scene: Scene, seen: RecoveryView, commit: CommitId): Promis
   refuseOpen(scene, touched);
   const token = withLinks(scene, touched, seen, commit);
   if (await drifted(scene, seen)) return;
+  stillGoesOn(scene);
   try {
     await jjEffect(deps, "edit", () => jj.edit(child.workspacePath, commit, token));
     endWriting(scene);
@@ -272,7 +277,8 @@ function verifyPending(scene: Scene): string[] {
 export function recordChoice(scene: Scene, choice: RecoveryChoice): void {
   const { deps, intent, plan } = scene;
   const earlier = (intent.recoveryChoice as RecoveryChoice[] | null) ?? [];
-  const { recovery: _done, ...rest } = plan;
+  const { recovery: _done, ...others } = plan;
+  const rest = { ...others, settled: plan.tokens.length };
   changeIntents(deps, (changes) => {
     changes.moved(intent.intentId, "RecoveryRequired", "Reconciling", {
       choice: { what: [...earlier, choice], at: deps.clock.now() },

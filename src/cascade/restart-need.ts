@@ -12,7 +12,7 @@ import { cascadeThread } from "../store/edges.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import { boundaryProof } from "../store/serial.ts";
 import { liveSession, sessionsOf, type SessionRow } from "../store/sessions.ts";
-import { isUnseen } from "./inbox.ts";
+import { isUnseen } from "./unseen-calls.ts";
 
 export type RestartNeed =
   /** End the live incarnation, if there is one, and start another with the payload. */

@@ -17,6 +17,8 @@ export interface ReconcilePlan {
   toBase: CommitId;
   kind: "NativeRewrite" | "ParentAdvance" | "AlreadyAligned";
   tokens: string[];
+  /** So many of the tokens are from before the newest choice of a recovery. */
+  settled?: number;
   chain: CommitId[];
   stagedOp: OpId | null;
   /** Second names of what an update of clean files may replace, until it is known that nobody wrote into them. */
@@ -58,6 +60,8 @@ export interface Scene {
   probedOp: OpId;
   /** Fingerprint of the files before the newest command, or of the newest look that is durable; null before the first. */
   before: string | null;
+  /** A command of this intent may have recorded edits beside the visible history. */
+  landed: boolean;
   /** Paths that a stopped process of the agent keeps open. */
   open: readonly string[];
   /** The child's head in the staged operation, which was found to stand on `toBase` there. */

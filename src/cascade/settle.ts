@@ -14,7 +14,7 @@ import type { Boundary, Hold, Settling } from "./boundary.ts";
 import { genericDecision, payloadDecision } from "./decisions.ts";
 import { ensureMarker, refreshMarker, tupleOf } from "./deliver.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
-import { resolveRecorded } from "./flights.ts";
+import { flights, resolveRecorded } from "./flights.ts";
 import type { Inbox } from "./inbox.ts";
 import { changeIntents } from "./moves.ts";
 import { meetHeads } from "./one-head.ts";
@@ -52,7 +52,7 @@ const RECHECK_MS = 50;
 /** Never throws: a failure is logged, the held calls are denied, and the durable state says what is true. */
 export async function settle(s: SettleInput): Promise<void> {
   try {
-    const bound = s.mode === "resume" ? true : await bindOrRelease(s);
+    const bound = s.mode === "resume" ? await drained(s) : await bindOrRelease(s);
     if (bound) await reconcileAndAnswer(s);
   } catch (error) {
     s.deps.log.error(`settling intent ${s.intentId} failed`, error);
@@ -90,6 +90,22 @@ function failed(s: SettleInput, error: unknown): void {
   if (s.settling.open) release(s);
   else answerAll(s, HOLD_TEXT);
   refreshMarker(s.deps, s.caller.threadId);
+}
+
+/**
+ * What is bound already was bound while nothing was in flight. Only where a person has settled a refused tool that ran
+ * (tool-ran.ts) may calls from before that be at the files: they come to their end first.
+ */
+async function drained(s: SettleInput): Promise<boolean> {
+  const { clock, settings } = s.deps;
+  const deadline = clock.monotonic() + settings.drainMs;
+  for (;;) {
+    await s.inbox.drain(s.caller);
+    if (isSerial(s.deps, s.caller.threadId)) resolveRecorded(s.deps, s.caller);
+    if (flights(s.deps, s.caller).length === 0) return true;
+    if (clock.monotonic() > deadline) return giveUp(s, "a call was in flight");
+    await s.boundary.nextChange(clock, RECHECK_MS);
+  }
 }
 
 /** True once the decision is durable. False: everything was released (or, for a rebind, denied) unchanged. */
@@ -189,15 +205,17 @@ function overBy(s: SettleInput, h: Hold): boolean {
   return isOver(s.deps.db, s.caller.incarnation, h.call.agentId, h.call.ordinal);
 }
 
+function stillNot(s: SettleInput, why: string, at: "bound" | "unbound"): void {
+  const { threadId } = s.caller;
+  noteUnbindable(s.deps, s.boundary, { threadId, intentId: s.intentId, why }, at);
+}
+
 /** Nothing was mutated: the batch is let through, durably, before any of its calls is released. */
 function giveUp(s: SettleInput, why: string | null): false {
-  if (why !== null) {
-    const { threadId } = s.caller;
-    noteUnbindable(s.deps, s.boundary, { threadId, intentId: s.intentId, why });
-  }
+  if (why !== null) stillNot(s, why, s.mode === "bind" ? "unbound" : "bound");
   // Already blocked once for this intent: a durable block is never released.
-  if (s.mode === "rebind") answerAll(s, HOLD_TEXT);
-  else release(s);
+  if (s.mode === "bind") release(s);
+  else answerAll(s, HOLD_TEXT);
   return false;
 }
 
@@ -233,7 +251,6 @@ function commitBinding(s: SettleInput): void {
     changes.bound(s.intentId, tuple, s.deps.clock.now());
     for (const h of s.boundary.holds.values()) blockHeld(s, h, null);
   });
-  s.boundary.unbindable = 0;
 }
 
 function blockHeld(s: SettleInput, h: Hold, answer: "payload" | "generic" | null): void {
@@ -259,9 +276,12 @@ async function reconcileAndAnswer(s: SettleInput): Promise<void> {
       return answerAll(s, blockText("recovery-required"));
     if (outcome.outcome !== "materialized") {
       refreshMarker(s.deps, s.caller.threadId);
+      // What does not pass by itself, a lock that somebody's git has left, is a person's to know of.
+      if (outcome.outcome === "not-now") stillNot(s, outcome.reason, "bound");
       return answerAll(s, HOLD_TEXT);
     }
   }
+  s.boundary.unbindable = 0;
   const { db } = s.deps;
   for (const h of s.boundary.holds.values()) {
     write(db, () => {

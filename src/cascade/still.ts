@@ -2,8 +2,9 @@
  * Whatever changes an agent's files does it while nothing of the agent but its harness and hooks can run; where a person
  * has to decide, the harness stands still as well.
  */
+import { isForAPerson } from "../core/intent.ts";
 import { cascadeThread } from "../store/edges.ts";
-import { intentById, type IntentRow } from "../store/intents.ts";
+import { intentById } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { OPEN_REASON } from "./links.ts";
 import { keepStoppedForTool } from "./tool-ran.ts";
@@ -92,10 +93,6 @@ async function pauseNow(deps: CascadeDeps, intentId: string): Promise<void> {
   const moving = await deps.standStill.pause(of);
   // Its calls are refused all the same, and every one of them tries again.
   if (moving !== null) deps.log.warn(`intent ${intentId}: not everybody is paused: ${moving}`);
-}
-
-export function isForAPerson({ state, recovering }: IntentRow): boolean {
-  return state === "RecoveryRequired" && !recovering;
 }
 
 function isOpen(result: { outcome: string }): boolean {

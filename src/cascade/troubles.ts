@@ -5,7 +5,7 @@
 import { classify } from "../core/classify.ts";
 import { errorLine, fail } from "../core/errors.ts";
 import type { CommitId, IntentId, OpId, ThreadId } from "../core/ids.ts";
-import { collisionsOnly, type RecoveryChoice } from "../core/recovery.ts";
+import { collisionsOnly, hasEdits, type RecoveryChoice } from "../core/recovery.ts";
 import type { EdgeTrouble, TroubleOrder } from "../core/trouble.ts";
 import type { JjRepo } from "../ports/jj.ts";
 import { acknowledgeAttention } from "../store/attention.ts";
@@ -140,7 +140,10 @@ async function lookRecovery(scene: Scene): Promise<Omit<Recovery, Known>> {
       description: view.description,
     })),
     colliding: collisionsOnly(probe.changed),
-    mayLand: copies.length === 1 && (probe.state === "StaleDirty" || lost),
+    mayLand:
+      copies.length === 1
+        ? probe.state === "StaleDirty" || lost
+        : probe.state === "StaleDirty" && hasEdits(probe.changed),
   };
 }
 
@@ -211,8 +214,8 @@ function dropColliding(scene: Scene, paths: readonly string[]): void {
 /** jj's own stale recovery, although nobody can say beforehand what comes of it; afterwards every copy is a choice. */
 async function land(scene: Scene): Promise<void> {
   const seen = await lookAtRecovery(scene);
-  if (seen === null || seen.copies.length > 1) return;
-  if (!/^Stale|^Unknown/.test(seen.probe.state)) return;
+  if (seen === null || !/^Stale|^Unknown/.test(seen.probe.state)) return;
+  if (seen.copies.length > 1 && !hasEdits(seen.probe.changed)) return;
   if (!seen.facts.bundled || seen.probe.state === "Unknown") {
     scene.plan.recovery!.bundle = (await bundleNow(scene, seen.probe)).number;
     scene.plan.recovery!.fingerprint = seen.probe.fingerprint;

@@ -1,13 +1,16 @@
 /** Stale files that are clean, brought to what jj records (cascade chapter, "Reconciling"). */
-import type { CommitId } from "../core/ids.ts";
-import type { WorkspaceProbe } from "../ports/jj.ts";
+import type { CommitId, OpId } from "../core/ids.ts";
+import { lostReason } from "../core/recovery.ts";
+import type { WorkspaceProbe, WorkspaceView } from "../ports/jj.ts";
 import { beginWriting, endWriting, lookAtCut } from "./cut-off.ts";
+import { landingsOf, lostLanding } from "./landings.ts";
 import { keepFiles, lateReason, refuseOpen, verifyKept } from "./links.ts";
-import { pinHead, probeNow } from "./looks.ts";
+import { pinHead, probeNow, stillGoesOn } from "./looks.ts";
 import { jjEffect } from "./moves.ts";
 import { needsRecovery } from "./recover.ts";
 import type { Scene } from "./scene.ts";
 import { Moved, Stop } from "./stop.ts";
+import { isAbandoned } from "./taken.ts";
 
 /**
  * Drift between the probe and the command that changes files: where files differ, somebody still writes, and that is
@@ -24,11 +27,25 @@ export async function updateStale(scene: Scene, probe: WorkspaceProbe): Promise<
       await needsRecovery(scene, again, "files changed right before the update");
     throw new Moved("the workspace moved right before the update");
   }
+  stillGoesOn(scene);
   await jjEffect(scene.deps, "update-stale", () =>
     scene.jj.updateStale(scene.child.workspacePath, token),
   );
   endWriting(scene);
+  // Of clean files jj makes no operation.
+  scene.landed ||= (await scene.jj.heads()).join() !== scene.probedOp;
   await refuseLate(scene);
+}
+
+/** Edits that jj recorded for an update, and that somebody took away before kiki had looked. */
+export async function refuseLost(
+  scene: Scene,
+  op: OpId,
+  at: Pick<WorkspaceView, "commitId" | "changeId">,
+): Promise<void> {
+  if (!scene.landed) return;
+  const lost = await lostLanding(scene, op, at, await landingsOf(scene, op));
+  if (lost !== null) await needsRecovery(scene, await probeNow(scene, op), lostReason(lost.edits));
 }
 
 /** Before the second look, which then says that what was linked is what was clean. */
@@ -40,6 +57,9 @@ async function linkReplaced(scene: Scene, probe: WorkspaceProbe): Promise<void> 
     (await views.heads(probe.checkoutOp)).get(name)?.commitId;
   if (from === undefined || probe.recordedCommit === null)
     throw new Error(`a clean workspace that is from no commit: ${child.workspacePath}`);
+  const to = (await views.heads(scene.probedOp)).get(name);
+  if (to !== undefined && (await isAbandoned({ jj, db: scene.deps.db }, scene.probedOp, from, to)))
+    throw new Stop({ outcome: "topology-diverged", reason: "ChildAbandoned" });
   const touched = await jj.touchedPaths(from, probe.recordedCommit);
   refuseOpen(scene, touched);
   keepFiles(scene, from, touched);

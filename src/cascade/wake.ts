@@ -11,10 +11,18 @@ const POLLS_WITHOUT_EVENTS = 5;
 const POLLS_PER_ATTEMPT = 30;
 /** Polls in a row that found operations no event had told of. One may only have overtaken its event. */
 const UNTOLD_POLLS = 2;
+/** A reading that takes longer than this is no longer behind a busy machine only. */
+const SLOW_READING_MS = 5_000;
 
+/** How jj's operations are noticed, and whether they are read at all. */
 export interface Watching {
   events: boolean;
   reason: string | null;
+  /**
+   * Why moves of parents are noticed late, or not, just now: jj has not answered for some seconds, or the newest reading
+   * failed. null: all is read. Hooks do not wait for it; what is found later is told at the boundary that comes then.
+   */
+  degraded: string | null;
 }
 
 export class Wake {
@@ -30,7 +38,11 @@ export class Wake {
   #told = 0;
   #untold = 0;
   #polls = 0;
-  state: Watching = { events: false, reason: "not started" };
+  #how: Omit<Watching, "degraded"> = { events: false, reason: "not started" };
+  /** Monotonic time at which the reading under way began. */
+  #since: number | null = null;
+  /** Why the newest reading that has ended failed. */
+  #failure: string | null = null;
 
   /** `read` reads everything there is, and says whether anything was new. */
   constructor(
@@ -39,6 +51,17 @@ export class Wake {
   ) {
     this.#deps = deps;
     this.#read = read;
+  }
+
+  get state(): Watching {
+    return { ...this.#how, degraded: this.#degraded() };
+  }
+
+  #degraded(): string | null {
+    const ms = this.#since === null ? 0 : this.#deps.clock.monotonic() - this.#since;
+    if (ms > SLOW_READING_MS)
+      return `jj has not shown its newest operations for ${Math.floor(ms / 1_000)} s`;
+    return this.#failure === null ? null : `jj's operations cannot be read: ${this.#failure}`;
   }
 
   async start(): Promise<void> {
@@ -61,12 +84,12 @@ export class Wake {
     );
     if (this.#stopping.signal.aborted) return armed.stop();
     this.#disarm = () => armed.stop();
-    this.state = { events: armed.armed, reason: armed.reason ?? null };
+    this.#how = { events: armed.armed, reason: armed.reason ?? null };
   }
 
   #lost(reason: string): void {
-    if (this.state.events) this.#deps.log.warn(`file events of jj's operations: ${reason}`);
-    this.state = { events: false, reason };
+    if (this.#how.events) this.#deps.log.warn(`file events of jj's operations: ${reason}`);
+    this.#how = { events: false, reason };
     this.#event();
   }
 
@@ -109,17 +132,23 @@ export class Wake {
 
   async #readQuietly(): Promise<boolean> {
     try {
-      return await this.#read();
+      this.#since = this.#deps.clock.monotonic();
+      const news = await this.#read();
+      this.#failure = null;
+      return news;
     } catch (error) {
-      this.#deps.log.warn(`reading operations failed: ${errorLine(error)}`);
+      this.#failure = errorLine(error);
+      this.#deps.log.warn(`reading operations failed: ${this.#failure}`);
       return false;
+    } finally {
+      this.#since = null;
     }
   }
 
   async #pollLoop(signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#deps;
     while (!signal.aborted) {
-      const pause = this.state.events ? settings.pollMs : settings.pollMs / POLLS_WITHOUT_EVENTS;
+      const pause = this.#how.events ? settings.pollMs : settings.pollMs / POLLS_WITHOUT_EVENTS;
       try {
         await clock.sleep(pause, signal);
       } catch {
@@ -136,14 +165,14 @@ export class Wake {
     // An event that came during the reading counts for it.
     this.#judge(told || this.#told > 0, news);
     this.#told = 0;
-    if (this.state.events) return;
+    if (this.#how.events) return;
     this.#polls += 1;
     if (this.#polls % POLLS_PER_ATTEMPT === 0) await this.#rearm();
   }
 
   /** Events may stop coming without a word (network and overlay file systems): polls that find news alone say so. */
   #judge(told: boolean, news: boolean): void {
-    if (told || !this.state.events) this.#untold = 0;
+    if (told || !this.#how.events) this.#untold = 0;
     else if (news) this.#untold += 1;
     if (this.#untold < UNTOLD_POLLS) return;
     this.#untold = 0;

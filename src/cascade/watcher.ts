@@ -310,7 +310,7 @@ export class Watcher {
     const isHandled = (): boolean =>
       interpreter({ id: op.opId, args: "" }, this.#attributions(op)) === "handler";
     const transitions = (): ReturnType<typeof transitionsOf> =>
-      isHandled() ? [] : transitionsOf(this.#deps, before, settled, () => false, forks);
+      isHandled() ? [] : transitionsOf(this.#deps, before, settled, () => false, forks, op);
     const related = await readAhead(this.#deps, op.opId, transitions());
     return { before, after, transitions, related };
   }

@@ -86,10 +86,10 @@ export const daemonCommand = defineCommand({
 });
 
 function describe(daemon: DaemonStatus): string {
-  const watching = daemon.watching.map(
-    (repo) =>
-      `  watching  ${repo.repoId}: ${repo.events ? "events" : "polling"}${repo.reason === null ? "" : ` (${repo.reason})`}`,
-  );
+  const watching = daemon.watching.map(({ repoId, events, reason, degraded }) => {
+    const how = `${events ? "events" : "polling"}${reason === null ? "" : ` (${reason})`}`;
+    return `  watching  ${repoId}: ${how}${degraded === undefined ? "" : `; degraded: ${degraded}`}`;
+  });
   const client = daemon.version === VERSION ? "" : ` (this kk is ${VERSION})`;
   return [
     `kkd ${daemon.version} (${daemon.build})${client}`,

@@ -210,3 +210,8 @@ export function cascadeStatus(
   }
   return intents.some((i) => !isResolved(i.state)) ? "pending" : "in sync";
 }
+
+/** kiki does nothing for it by itself any more; nothing of its agent runs until a person has decided. */
+export function isForAPerson(i: { state: IntentState; recovering: boolean }): boolean {
+  return i.state === "RecoveryRequired" && !i.recovering;
+}

@@ -34,8 +34,8 @@ export interface RecoveryChoice {
   edits: CommitId | null;
   pinnedHead: CommitId | null;
   bundle: string;
-  /** There were no edits: a command of kiki's had been ended in the middle, and its files were put back. */
-  onlyMended?: boolean;
+  /** There were none: a command of kiki's had been ended in the middle, or the files could not be looked at for a while. */
+  noEdits?: boolean;
 }
 
 export interface RecoveryCopy {
@@ -62,6 +62,8 @@ export interface RecoveryFacts {
   alike: boolean;
   /** Every bundled edit is in the files, in `@`, or in the record that `@` is the moved copy of. */
   covered: boolean;
+  /** jj's record of edits that are neither in a copy nor below `at`; null where there is none. */
+  lost: CommitId | null;
   /** What stands on the copies that go. */
   followers: Followers;
   /** The copy a person chose; what kiki cannot prove is then decided. */
@@ -122,12 +124,16 @@ export function decideRecovery(f: RecoveryFacts): RecoveryStep {
     if (f.cut.mend > 0) return f.bundled ? { do: "mend" } : { do: "bundle" };
   }
   if (f.copies.some((copy) => copy.immutable)) return refuse("the revision is immutable");
+  // They came after the choice, or were not in it: jj would record them beside the copy that was chosen.
+  if (f.chosen !== null && f.probe.state === "StaleDirty" && hasEdits(f.probe.changed))
+    return refuse("the files have edits that no copy has yet");
   return f.copies.length > 1 ? decideCopies(f) : decideSingle(f);
 }
 
 function decideSingle(f: RecoveryFacts): RecoveryStep {
   const { state, changed } = f.probe;
   if (state !== "StaleDirty") {
+    if (f.lost !== null && f.chosen === null) return refuse(lostReason(f.lost));
     return f.covered || f.chosen === f.at
       ? { do: "done", adopted: f.at }
       : refuse("edits that were bundled are neither in the files nor in the revision");
@@ -139,12 +145,16 @@ function decideSingle(f: RecoveryFacts): RecoveryStep {
   if (f.before === "another") return refuse("the workspace was moved to another revision");
   if (f.before === "changed") return refuse("the revision itself was changed elsewhere as well");
   if (!f.followers.ours) return refuse(foreign(f.followers.foreign));
-  if (f.head !== null) {
-    return f.head.actual === null || f.head.expected === null
-      ? refuse("git HEAD is on no commit")
-      : { do: "reset-head", from: f.head.actual, to: f.head.expected };
-  }
-  return { do: "update" };
+  return updateFiles(f);
+}
+
+/** jj takes a HEAD that is not where it left it for a move of the workspace to that commit. */
+function updateFiles(f: RecoveryFacts): RecoveryStep {
+  if (f.head === null) return { do: "update" };
+  const { actual, expected } = f.head;
+  return actual === null || expected === null
+    ? refuse("git HEAD is on no commit")
+    : { do: "reset-head", from: actual, to: expected };
 }
 
 function decideCopies(f: RecoveryFacts): RecoveryStep {
@@ -153,11 +163,12 @@ function decideCopies(f: RecoveryFacts): RecoveryStep {
     return refuse(
       `${stranger.commit.slice(0, 12)} is a copy of the revision that kiki cannot explain`,
     );
-  if (f.probe.state === "StaleDirty") return f.bundled ? { do: "update" } : { do: "bundle" };
+  if (f.probe.state === "StaleDirty") return f.bundled ? updateFiles(f) : { do: "bundle" };
   if (f.probe.state === "StaleClean") return { do: "update" };
   const target = targetCopy(f);
   if (target === null) return refuse("no copy of the revision has all of the edits");
   if (f.chosen === null && !f.alike) return refuse("several copies of the revision have edits");
+  if (f.chosen === null && f.lost !== null) return refuse(lostReason(f.lost));
   if (f.chosen === null && !f.covered)
     return refuse("the copy with the edits does not have all that was bundled");
   if (!f.followers.ours) return refuse(foreign(f.followers.foreign));
@@ -176,6 +187,11 @@ function decideCopies(f: RecoveryFacts): RecoveryStep {
   return { do: "abandon", commits: others };
 }
 
+/** Anything but a moved git HEAD, and files that jj does not record. */
+export function hasEdits(changed: readonly string[]): boolean {
+  return changed.some((line) => !/^[HC] /.test(line));
+}
+
 /** Files jj would keep without a word, and record later as edits that revert the parent. */
 export function collisionsOnly(changed: readonly string[]): string[] {
   const edited = new Set(changed.filter((line) => !line.startsWith("C ")).map((l) => l.slice(2)));
@@ -187,6 +203,10 @@ export function collisionsOnly(changed: readonly string[]): string[] {
 
 function foreign(commit: CommitId): string {
   return `${commit.slice(0, 12)}, which is no thread's, stands on the revision`;
+}
+
+export function lostReason(edits: CommitId): string {
+  return `${edits.slice(0, 12)}, edits that jj recorded, is neither in the workspace's revision nor in another copy of it`;
 }
 
 function refuse(why: string): RecoveryStep {

@@ -33,7 +33,7 @@ export type EdgeTrouble =
       copies: OfferedCopy[];
       /** Files that jj does not record, where the new revision brings one. */
       colliding: string[];
-      /** jj's own stale recovery has not run. */
+      /** jj's own stale recovery has not run on these files. */
       mayLand: boolean;
     })
   | (Trouble & {
@@ -80,7 +80,8 @@ export function troublePlans(t: EdgeTrouble): TroublePlan[] {
 
 function recoveryPlans(t: Extract<EdgeTrouble, { kind: "recovery" }>): TroublePlan[] {
   const plans: TroublePlan[] = [];
-  if (t.copies.length > 1) plans.push(...t.copies.map((copy) => adopt(t, copy)));
+  // Among the copies there are, only once the edits in the files are one of them.
+  if (t.copies.length > 1 && !t.mayLand) plans.push(...t.copies.map((copy) => adopt(t, copy)));
   if (t.colliding.length > 0) {
     plans.push({
       order: { do: "drop", paths: t.colliding },

@@ -181,9 +181,9 @@ async function makeWorkspace(
       "move it away, then run kk new again",
     );
   }
-  const base = await visibleBase(ctx);
+  const { base, at } = await visibleBase(ctx);
   const { name, path, token } = id;
-  await deps.jj.addWorkspace({ name, path, base, description: threadOf(ctx).name, token });
+  await deps.jj.addWorkspace({ name, path, base, at, description: threadOf(ctx).name, token });
   for (const op of await operationsWithToken(deps.jj, token)) {
     const view = (await deps.jj.workspaces(op)).find((w) => w.workspace === name);
     // "At exactly that base" is judged in the operation that made it: a later one may have moved it already.
@@ -201,16 +201,16 @@ async function makeWorkspace(
  * The allocated base, or a new allocation when the parent was rewritten since: a change on a hidden commit would
  * bring that commit back and make the parent's change divergent.
  */
-async function visibleBase(ctx: CreateContext): Promise<CommitId> {
+async function visibleBase(ctx: CreateContext): Promise<{ base: CommitId; at: OpId }> {
   const { deps } = ctx;
   const base = threadOf(ctx).base;
   if (base === null) throw new Error(`thread ${ctx.threadId} has no base`);
   const op = await deps.refreshToFrontier(deps.repoId);
   const view = (await deps.jj.existing(op, [base]))[0];
-  if (view !== undefined && !view.hidden) return base;
+  if (view !== undefined && !view.hidden) return { base, at: op };
   const again = await allocate(ctx);
   write(deps.db, () => recordAllocation(deps.db, ctx, again));
-  return again.base;
+  return { base: again.base, at: again.op };
 }
 
 async function unmakeWorkspace(
@@ -260,7 +260,9 @@ export const headStep: StepDef<CreateContext, { name: string; undoToken: string 
   onCompensated: (db, ctx) => clearHead(db, ctx.threadId),
 };
 
+/** In one view: what landed while jj made the workspace may have moved its base, and with it this change. */
 async function ownWorkspace(ctx: CreateContext, name: string): Promise<FoundWorkspace> {
+  await ctx.deps.refreshToFrontier(ctx.deps.repoId);
   const record = await findWorkspace(ctx.deps.jj, name);
   if (record !== null) return record;
   throw fail("failed", "workspace-gone", `jj no longer records workspace ${name}`);

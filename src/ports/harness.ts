@@ -192,6 +192,8 @@ export interface Harness {
    * Idempotent. A line for a person when that was not possible; then nothing was changed. Absent: there is never anything.
    */
   release?(folder: string): string | null;
+  /** Name of the tool by which the main agent starts another; absent: there are no others. */
+  readonly agentTool?: string;
   interpretEvent(raw: unknown): HarnessEvent;
   /** What the session record at this absolute path says now; null: it cannot be read, which proves nothing. */
   record(path: string): SessionRecord | null;
@@ -209,7 +211,10 @@ export interface Harness {
    * the session record says that a refusal repeats of the call; harnesses whose refusals repeat nothing ignore it.
    */
   expectedResult(reason: string, call: { toolName: string; command?: string | undefined }): string;
-  /** How the result of a refused call may begin, whatever the reason: with anything else the tool ran. */
+  /**
+   * How the result of a refused call may begin, whatever the reason, also where the harness took the call back by itself:
+   * with anything else the tool ran.
+   */
   refusalPrefixes(call: { toolName: string }): readonly string[];
   /** Absent where hooks tell of every end of a turn. */
   readonly turns?: TurnWitnesses;

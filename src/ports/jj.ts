@@ -228,12 +228,16 @@ export interface JjRepo {
   ensureNeutral(token: string): Promise<void>;
   /**
    * Adds workspace `name` at `path` with a new empty change described `description` on exactly `base`.
-   * Colocated exactly when the repository is. Does not snapshot any other workspace.
+   * Colocated exactly when the repository is. Does not snapshot any other workspace. `at`: an operation that shows `base`;
+   * where others have landed since, jj makes the workspace beside them, and the merge of the heads, which is left to
+   * whoever needs one view, moves the new change with a base that they have rewritten. Without it such a base would be
+   * brought back beside its rewrite (jj 0.46).
    */
   addWorkspace(input: {
     name: string;
     path: string;
     base: CommitId;
+    at?: OpId;
     description: string;
     token: string;
   }): Promise<void>;

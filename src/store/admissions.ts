@@ -163,6 +163,17 @@ export function isKnownCall(db: Db, incarnation: IncarnationId, toolUseId: strin
   return db.query(sql).get({ incarnation, toolUseId }) !== null;
 }
 
+/** A call of an agent that is neither the main one nor in `but`, or one of the tool that starts such an agent. */
+export function hasOtherAgents(
+  db: Db,
+  incarnation: IncarnationId,
+  of: { but: string; tool: string },
+): boolean {
+  const sql = `SELECT 1 FROM tool_admissions
+    WHERE agent_session_id = $incarnation AND (agent_id NOT IN ('', $but) OR tool_name = $tool)`;
+  return db.query(sql).get({ incarnation, ...of }) !== null;
+}
+
 /** Some of these calls belong to a batch that is over. */
 export function anyClosed(db: Db, incarnation: IncarnationId, ids: ReadonlySet<string>): boolean {
   const closed = db.query(

@@ -128,6 +128,29 @@ export function markProcessed(db: Db, opId: OpId, now: number): void {
   ).run({ opId, now });
 }
 
+/** `commit` was the workspace's `@` after another operation than `opId` that has been interpreted. */
+export function wasHeadBefore(db: Db, opId: OpId, workspace: string, commit: CommitId): boolean {
+  return (
+    db
+      .query(
+        `SELECT 1 FROM op_workspace_heads WHERE workspace_name = $workspace AND commit_id = $commit AND op_id <> $opId
+         LIMIT 1`,
+      )
+      .get({ opId, workspace, commit }) !== null
+  );
+}
+
+/** The change of a commit that was the workspace's `@` after some interpreted operation; null: it was not. */
+export function changeOfHead(db: Db, workspace: string, commit: CommitId): ChangeId | null {
+  return (
+    db
+      .query<{ change_id: ChangeId }, { workspace: string; commit: string }>(
+        "SELECT change_id FROM op_workspace_heads WHERE workspace_name = $workspace AND commit_id = $commit LIMIT 1",
+      )
+      .get({ workspace, commit })?.change_id ?? null
+  );
+}
+
 /** A workspace's `@` where it differs from a parent view; null commit: the workspace has none any more. */
 export function recordWorkspaceHead(
   db: Db,

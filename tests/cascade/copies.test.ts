@@ -16,8 +16,9 @@ const GARBLED = "PreToolUse:Tool hook error: something else";
 /** A child whose main agent has the payload; its batch is closed, unless the person has broken it off. */
 async function copied(
   closed = true,
+  settings: { drainMs?: number } = {},
 ): Promise<{ rig: Rig; child: TestThread; agent: Agent; payload: string }> {
-  const rig = await makeRig();
+  const rig = await makeRig({ settings });
   rigs.push(rig);
   const parent = await rig.thread("parser");
   const child = await rig.thread("tests", parent);
@@ -71,4 +72,24 @@ test("call that was refused because its agent is to be started anew, and ran →
   expect(refused.text).toContain("restarted");
   await agent.close([{ ...refused, got: "total 0\n" }]);
   expect(rig.intents(child)[0]!.state).toBe("RecoveryRequired");
+});
+
+test("sub-agent's refused call ran beside another's that passed, a person settles it → the files wait for that one", async () => {
+  const { rig, child, agent } = await copied(true, { drainMs: 200 });
+  await agent.close([await agent.call(undefined, "agent-8")], "agent-8");
+  const passed = await agent.call(undefined, "agent-8");
+  expect(passed.text).toBeNull();
+  const copy = await agent.call(undefined, SUB);
+  await agent.close([{ ...copy, got: "total 0\n" }], SUB);
+  const intent = () => rig.intents(child)[0]!;
+  await rig.cascade.troubles.settle(intent().intentId, { do: "retry" }, "operation");
+  expect(intent().state).toBe("Reconciling");
+  expect((await agent.call(undefined, SUB)).text).toContain("did not run");
+  await rig.reboot();
+  expect((await agent.call(undefined, SUB)).text).toContain("did not run");
+  expect(intent().state).toBe("Reconciling");
+  await agent.close([passed], "agent-8");
+  const told = await agent.call(undefined, "agent-8");
+  expect(intent().state).not.toBe("Reconciling");
+  expect(told.text).toBe(intent().payload);
 });

@@ -25,6 +25,7 @@ import { openAttention, raiseAttention } from "../../src/store/attention.ts";
 import { write, type Db } from "../../src/store/db.ts";
 import { intentsOf, type IntentRow } from "../../src/store/intents.ts";
 import { openRepoDb } from "../../src/store/open.ts";
+import { ClaudeCodeHarness } from "../../src/backends/harness/claude-code/adapter.ts";
 import { sessionById } from "../../src/store/sessions.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
 import { RigAgents, type Started } from "./rig-agents.ts";
@@ -33,14 +34,17 @@ import { makeRepo, type TestRepo } from "../support/jj-repo.ts";
 export const REPO_ID = "11111111-1111-4111-8111-111111111111";
 const DENIED = "PreToolUse:Tool hook error: ";
 
+const claude = new ClaudeCodeHarness();
+
 /** Event objects travel as they are; refusals are wrapped the way Claude Code 2.1.332 wraps them. */
 const harness = {
   name: "claude-code",
+  agentTool: "Agent",
   interpretEvent: (raw: unknown) => raw as HarnessEvent,
   denyOutput: (reason: string) => reason,
   batching: "reported",
-  expectedResult: (reason: string) => DENIED + reason,
-  refusalPrefixes: () => [DENIED],
+  expectedResult: (...of: Parameters<Harness["expectedResult"]>) => claude.expectedResult(...of),
+  refusalPrefixes: (...of: Parameters<Harness["refusalPrefixes"]>) => claude.refusalPrefixes(...of),
 } as unknown as Harness;
 
 const NOTHING_RUNS: CascadeDeps["standStill"] = {

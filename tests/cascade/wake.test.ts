@@ -100,12 +100,12 @@ test("wake: no watch left → polled more often, the reason is said; events agai
   const { wake, events, seen, pass } = setUp();
   events.exhausted = "inotify: no instance left";
   await wake.start();
-  expect(wake.state).toEqual({ events: false, reason: "inotify: no instance left" });
+  expect(wake.state).toMatchObject({ events: false, reason: "inotify: no instance left" });
   await pass(5_000);
   expect(seen.readings).toBe(5);
   events.exhausted = null;
   await pass(30_000);
-  expect(wake.state).toEqual({ events: true, reason: null });
+  expect(wake.state).toMatchObject({ events: true, reason: null });
   expect(events.watched).toEqual([HEADS]);
   await wake.stop();
   expect(events.watched).toEqual([]);
@@ -115,11 +115,11 @@ test("wake: the watcher breaks while it runs → read at once, polled with the r
   const { wake, events, seen, pass } = setUp();
   await wake.start();
   events.fail("events were dropped");
-  expect(wake.state).toEqual({ events: false, reason: "events were dropped" });
+  expect(wake.state).toMatchObject({ events: false, reason: "events were dropped" });
   await pass(300);
   expect(seen.readings).toBe(1);
   await pass(40_000);
-  expect(wake.state).toEqual({ events: true, reason: null });
+  expect(wake.state).toMatchObject({ events: true, reason: null });
   await wake.stop();
 });
 
@@ -128,7 +128,7 @@ test("wake: events stop coming without a word → found by polling; told as lost
   const { wake, events, pass, change } = setUp(() => news.shift() ?? false);
   await wake.start();
   await pass(5_000);
-  expect(wake.state).toEqual({ events: true, reason: null });
+  expect(wake.state).toMatchObject({ events: true, reason: null });
   // An event comes after all: the poll had only been faster.
   await change();
   await pass(5_000);
@@ -137,7 +137,7 @@ test("wake: events stop coming without a word → found by polling; told as lost
   expect(wake.state.events).toBe(true);
   news.push(true, true);
   await pass(10_000);
-  expect(wake.state).toEqual({
+  expect(wake.state).toMatchObject({
     events: false,
     reason: "operations appeared that no file event told of",
   });
@@ -161,4 +161,46 @@ test("wake: stopped in a burst → no reading any more", async () => {
   await wake.stop();
   await pass(10_000);
   expect(seen.readings).toBe(0);
+});
+
+test("wake: a reading takes long → degraded with how long, while it does; polls do not pile up behind it", async () => {
+  let done: (news: boolean) => void = () => undefined;
+  const { wake, seen, pass, change } = setUp(() => new Promise((answer) => (done = answer)));
+  await wake.start();
+  expect(wake.state.degraded).toBeNull();
+  await change();
+  await pass(5_000);
+  expect(wake.state.degraded).toBeNull();
+  await pass(25_000);
+  expect(wake.state.degraded).toBe("jj has not shown its newest operations for 29 s");
+  expect(seen).toMatchObject({ readings: 1, most: 1 });
+  done(true);
+  await settled();
+  // One more, because polls came meanwhile.
+  expect(seen.readings).toBe(2);
+  expect(wake.state.degraded).toBeNull();
+  done(false);
+  await settled();
+  await wake.stop();
+});
+
+test("wake: a reading fails → degraded with the reason, until one succeeds", async () => {
+  let broken = true;
+  const { wake, pass, change } = setUp(() => {
+    if (broken) throw new Error("jj could not read operations: it did not finish in time");
+    return false;
+  });
+  await wake.start();
+  await change();
+  await pass(300);
+  expect(wake.state).toEqual({
+    events: true,
+    reason: null,
+    degraded:
+      "jj's operations cannot be read: jj could not read operations: it did not finish in time",
+  });
+  broken = false;
+  await pass(5_000);
+  expect(wake.state.degraded).toBeNull();
+  await wake.stop();
 });

@@ -278,3 +278,48 @@ test("file events on the real machine: a person's command → its intent is dura
   const head = await rig.repo.head();
   await waitFor(() => frontier(rig.db).join() === head, 20_000, "the frontier");
 });
+
+test("polled ten times a second while two agents commit → every operation is a command of theirs, none is by reading", async () => {
+  let polls = 0;
+  const rig = await rigWith({
+    settings: { pollMs: 500 }, // without file events five times as often
+    wrapJj: (jj) => ({
+      ...jj,
+      heads() {
+        polls += 1;
+        return jj.heads();
+      },
+    }),
+  });
+  const { parent, child } = await family(rig);
+  const other = await rig.thread("docs");
+  await rig.cascade.refreshToFrontier();
+  const known = await idsOf(rig);
+  polls = 0;
+  const COMMITS = 12;
+  const work = async (thread: TestThread): Promise<void> => {
+    for (let n = 0; n < COMMITS; n += 1) {
+      rig.repo.write(`${thread.name}.txt`, `${n}\n`, thread.path);
+      await rig.repo.jj(["commit", "--quiet", "-m", `${thread.name} ${n}`], thread.path);
+    }
+  };
+  await Promise.all([work(parent), work(other)]);
+  // Whoever uses jj next merges what ran side by side.
+  await rig.repo.jj(["log", "--ignore-working-copy"]);
+  await waitFor(() => unprocessedOps(rig.db).length === 0 && polls > 2 * COMMITS, 60_000, "read");
+  await rig.cascade.refreshToFrontier();
+  const made = (await rig.jj.operations(await rig.repo.head(), 10_000)).filter(
+    (op) => !known.has(op.id),
+  );
+  expect(made.filter((op) => op.args.includes("operation.username=kiki"))).toEqual([]);
+  // Of each commit its snapshot and itself; what is beside that is a merge of two commands at once.
+  const own = made.filter((op) => op.parents.length === 1);
+  expect(own.filter((op) => op.args.includes("commit --quiet"))).toHaveLength(4 * COMMITS);
+  expect(own).toHaveLength(4 * COMMITS);
+  expect(rig.intents(child).map((i) => i.state)).toEqual(["Detected"]);
+});
+
+async function idsOf(rig: Rig): Promise<Set<OpId>> {
+  const ops = await rig.jj.operations(await rig.repo.head(), 10_000);
+  return new Set(ops.map((op) => op.id));
+}

@@ -53,7 +53,7 @@ test.each([
   ["git too old", "git", 'echo "git version 2.39.5"', /git 2\.39\.5.*2\.42/],
   ["tmux too old", "tmux", 'echo "tmux 3.0a"', /tmux 3\.0a.*3\.2/],
 ])(
-  "kk new with %s → one line with the version that is needed, nothing created",
+  "kk new with %s → one line with the version that is needed, nothing created; kk doctor says it as well",
   async (_, name, body, pattern) => {
     const w = await keep(makeWorld());
     const folder = join(w.dir, "old-tools");
@@ -66,11 +66,15 @@ test.each([
     // A registered repository needs a working jj only to be found; the old tool is met by `kk new`.
     if (name === "jj") {
       oneLine(await w.kk(["new", "x"]), 1, pattern);
+      expect((await w.kk(["doctor"])).stdout).toMatch(/! jj .*older than/);
       return;
     }
     const before = readdirSync(w.dir).sort();
     oneLine(await w.kk(["new", "x"]), 1, pattern);
     expect(readdirSync(w.dir).sort()).toEqual(before);
+    const doctor = await w.kk(["doctor"]);
+    expect(doctor.code).toBe(1);
+    expect(doctor.stdout).toMatch(new RegExp(`! ${name} .*older than`));
   },
 );
 

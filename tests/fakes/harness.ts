@@ -140,6 +140,8 @@ export class FakeHarness implements Harness {
     };
   }
 
+  readonly agentTool = "Agent";
+
   interpretEvent(raw: unknown): HarnessEvent {
     return readStrictly(raw);
   }

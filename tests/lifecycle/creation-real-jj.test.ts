@@ -13,9 +13,11 @@ import { SerialQueues } from "../../src/core/serial-queue.ts";
 import type { CreationFiles } from "../../src/lifecycle/creation-deps.ts";
 import { makeCreation, type Creation } from "../../src/lifecycle/creation.ts";
 import { NO_CRASH } from "../../src/ports/crash.ts";
+import type { JjRepo } from "../../src/ports/jj.ts";
 import { openAttention } from "../../src/store/attention.ts";
+import { edges } from "../../src/store/edges.ts";
 import type { Db } from "../../src/store/db.ts";
-import { latestOperation } from "../../src/store/lifecycle-ops.ts";
+import { latestOperation, stepsOf } from "../../src/store/lifecycle-ops.ts";
 import { openRepoDb } from "../../src/store/open.ts";
 import { liveSession } from "../../src/store/sessions.ts";
 import { threadById, type ThreadRow } from "../../src/store/threads.ts";
@@ -57,13 +59,17 @@ interface Bench {
   seen(): Promise<string>;
 }
 
-async function bench(colocated: boolean): Promise<Bench> {
+async function bench(
+  colocated: boolean,
+  over: (jj: JjRepo) => Partial<JjRepo> = () => ({}),
+): Promise<Bench> {
   const repo = await makeRepo({ colocated });
   const stateDir = join(repo.dir, "state");
   const paths = repoPaths(stateDir, REPO_ID);
   mkdirSync(paths.root, { recursive: true });
   const jjBackend = createJj({ env: repo.env });
-  const jj = jjBackend.open((await jjBackend.locate(repo.root))!, paths.neutral);
+  const plain = jjBackend.open((await jjBackend.locate(repo.root))!, paths.neutral);
+  const jj = { ...plain, ...over(plain) };
   await jj.ensureNeutral(realIds.uuid());
   const db = openRepoDb(paths.db);
   const processes = new FakeProcesses();
@@ -88,7 +94,10 @@ async function bench(colocated: boolean): Promise<Bench> {
     kkPath: "/opt/kiki/kk",
     hookPath: "/opt/kiki/kk-hook",
     socketPath: "/state/kkd.sock",
-    refreshToFrontier: async () => (await jj.heads())[0]!,
+    async refreshToFrontier() {
+      if ((await jj.heads()).length > 1) await jj.mergeHeads(realIds.uuid());
+      return (await jj.heads())[0]!;
+    },
     classifyEdge: () => Promise.resolve(),
     repairHolds: () => Promise.resolve(false),
     onActive: () => undefined,
@@ -207,3 +216,65 @@ for (const colocated of [false, true]) {
     );
   });
 }
+
+describe("creation on real jj: the parent moves while its child is made", () => {
+  const MOVES: Record<string, (repo: TestRepo, path: string) => Promise<unknown>> = {
+    "adds a revision": (repo, path) => repo.jj(["new", "-m", "next"], path),
+    "amends its revision": (repo, path) => {
+      repo.write("parser.txt", "amended\n", path);
+      return repo.jj(["status"], path);
+    },
+  };
+  for (const [what, move] of Object.entries(MOVES)) {
+    for (const when of ["before", "after"] as const) {
+      test(
+        `parent ${what} right ${when} jj makes the workspace → base, anchor and the change below are its exact @ in the one operation that is recorded`,
+        async () => {
+          let armed: (() => Promise<unknown>) | null = null;
+          const now = async (): Promise<void> => {
+            const act = armed;
+            armed = null;
+            await act?.();
+          };
+          const b = await bench(false, (jj) => ({
+            async addWorkspace(input) {
+              if (when === "before") await now();
+              await jj.addWorkspace(input);
+              if (when === "after") await now();
+            },
+          }));
+          const parent = await (await b.start("parser")).end(true);
+          armed = () => move(b.repo, parent.workspacePath);
+          const child = await (await b.start("tests", "parser")).end(true);
+          expect(armed).toBeNull();
+          expect(child.lifecycle).toBe("Active");
+          const steps = stepsOf(b.db, latestOperation(b.db, child.threadId)!.operationId);
+          const { op } = steps.find((step) => step.name === "allocate")!.result as { op: string };
+          const at = async (view: string, revset: string): Promise<string> => {
+            const read = ["--ignore-working-copy", "--at-op", view, "log", "--no-graph"];
+            return b.repo.jj([...read, "-r", revset, "-T", "commit_id"]);
+          };
+          expect(child.base).toBe(await at(op, "kk-parser@"));
+          expect(edges(b.db)).toEqual([
+            { child: child.threadId, parent: parent.threadId, lastSynchronized: child.base! },
+          ]);
+          const made = steps.find((step) => step.name === "workspace")!.result as { op: string };
+          expect(await at(made.op, "kk-tests@-")).toBe(child.base!);
+          // What was amended has taken the child along; a new revision above has not. Nothing is there twice.
+          const amended = what.startsWith("amends");
+          expect(await b.repo.commit(amended ? "kk-parser@" : "kk-parser@-")).toBe(
+            await b.repo.commit("kk-tests@-"),
+          );
+          expect(await b.repo.commit("divergent()")).toBe("");
+          expect(await b.repo.commit("bookmarks(exact:'kk/tests')")).toBe(
+            await b.repo.commit("kk-tests@"),
+          );
+          expect(child.head).toBe(await b.repo.commit("kk-tests@"));
+          await b.creation.stop();
+          b.db.close();
+        },
+        TIMEOUT_MS,
+      );
+    }
+  }
+});

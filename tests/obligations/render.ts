@@ -4,6 +4,8 @@ import { CRASHES, REGRESSIONS } from "./cascade.ts";
 import { RESTARTS } from "./cascade-restarts.ts";
 import { SERIAL_BATCHES } from "./cascade-serial.ts";
 import { HARNESSES } from "./harness.ts";
+import { HOSTILE_HARNESS } from "./hostile-harness.ts";
+import { HOSTILE_JJ } from "./hostile-jj.ts";
 import { SCENARIOS } from "./scenarios.ts";
 import type { Chapter } from "./obligation.ts";
 
@@ -15,6 +17,8 @@ export const CHAPTERS: readonly Chapter[] = [
   REGRESSIONS,
   SCENARIOS,
   AUTHORITY,
+  HOSTILE_HARNESS,
+  HOSTILE_JJ,
 ];
 
 export const BEGIN =

@@ -170,6 +170,49 @@ describe("edits that could not be recovered by themselves", () => {
     );
   });
 
+  test("several copies, and edits in the files that none of them has → no copy is offered before jj has recorded those", async () => {
+    const d = await desk();
+    await changedElsewhere(d);
+    await apply(d, /^recovery-land$/);
+    d.rig.repo.write("second.txt", "later\n", d.child.path);
+    d.rig.repo.write("parser.txt", "three\n", d.parent.path);
+    await d.rig.repo.jj(["status"], d.parent.path);
+    await d.rig.cascade.refreshToFrontier();
+    expect((await plans(d)).map((p) => p.kind)).toEqual(["recovery-land", "recovery-retry"]);
+    await apply(d, /^recovery-land$/);
+    const kept: string[] = [];
+    for (const { kind } of (await plans(d)).filter((p) => p.kind.startsWith("recovery-adopt-"))) {
+      const copy = kind.replace("recovery-adopt-", "");
+      const files = await d.rig.repo.jj(["file", "list", "-r", copy], d.parent.path);
+      if (files.split("\n").includes("second.txt")) kept.push(copy);
+    }
+    expect(kept).toHaveLength(1);
+    await apply(d, new RegExp(`^recovery-adopt-${kept[0]}$`));
+    await expectTold(d);
+    expect(d.rig.file(d.child, "second.txt")).toBe("later\n");
+    expect(d.rig.file(d.child, "parser.txt")).toBe("three\n");
+  });
+
+  test("edits come after a copy was chosen → the choice is not carried out over them", async () => {
+    const d = await desk();
+    await changedElsewhere(d);
+    await apply(d, /^recovery-land$/);
+    const at = (await d.rig.head(d.child)).slice(0, 12);
+    const plan = await d.repairs.plan(
+      d.child.id,
+      (await choice(d, new RegExp(`^recovery-adopt-${at}$`))).id,
+      CALLER,
+    );
+    d.rig.repo.write("second.txt", "later\n", d.child.path);
+    d.rig.repo.write("parser.txt", "three\n", d.parent.path);
+    await d.rig.repo.jj(["status"], d.parent.path);
+    await d.rig.cascade.refreshToFrontier();
+    await plan.begin(AGREED).catch(() => undefined);
+    await ended(d);
+    expect(intent(d)).toMatchObject({ state: "RecoveryRequired", recovering: false });
+    expect(d.rig.file(d.child, "second.txt")).toBe("later\n");
+  });
+
   test("an ignored file is in the way → dropped as chosen, its bytes in the bundle, the rest recovered", async () => {
     const d = await desk();
     d.rig.repo.write("out.log", "the agent's log\n", d.child.path);

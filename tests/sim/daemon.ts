@@ -392,6 +392,7 @@ function harnessOf(w: World, life: Life, name: HarnessName): Harness {
     prove: (request) => ports.call(life, "harness.prove", () => harness.prove(request)),
     checkArguments: (args) => harness.checkArguments(args),
     prepare: (request) => ports.call(life, "harness.prepare", () => harness.prepare(request)),
+    ...(harness.agentTool === undefined ? {} : { agentTool: harness.agentTool }),
     interpretEvent: (raw) =>
       ports.now(life, "harness.interpretEvent", () => harness.interpretEvent(raw)),
     record: (path) => harness.record(path),

@@ -14,6 +14,7 @@ import { materialised, valueAt } from "../fakes/jj/tree.ts";
 import { alive, writers } from "./children.ts";
 import { REPO_ID, STATE } from "./daemon.ts";
 import { REPO_ROOT, type DiskChange } from "./disk.ts";
+import { isFromBeforeChoice } from "./oracle-flights.ts";
 import { checkCover } from "./oracle-watch.ts";
 import { contains, reachability } from "./oracle-words.ts";
 import { loose, type SimAgent } from "./panes.ts";
@@ -78,7 +79,8 @@ export class Oracle {
   forbidden(sim: SimAgent, call: Call): string | null {
     const intents = unresolvedIntents(this.#w.outside, sim.threadId);
     const moving = intents.find((i) => i.state === "Reconciling");
-    if (moving !== undefined) return `intent ${moving.intentId} is changing the files`;
+    if (moving !== undefined && !isFromBeforeChoice(this.#w, sim, call, moving.intentId))
+      return `intent ${moving.intentId} is changing the files`;
     if (intents.some((i) => i.state === "RecoveryRequired")) return "the thread waits for recovery";
     const told = intents.find((i) => isPrepared(i.state));
     const main = sim.agent.main.batches.some((b) => b.calls.includes(call));

@@ -114,7 +114,13 @@ export async function newFollower(
 export async function family(
   home: Home,
   name: string,
-  of: { files?: Record<string, string>; before: readonly unknown[]; after: readonly unknown[] },
+  of: {
+    files?: Record<string, string>;
+    before: readonly unknown[];
+    after: readonly unknown[];
+    /** When it is started again in its conversation. */
+    resumed?: readonly unknown[];
+  },
 ): Promise<Family> {
   const { w, repo } = home;
   const parent = await newThread(home, `${name}-parent`);
@@ -122,12 +128,13 @@ export async function family(
   for (const [path, text] of Object.entries(files)) repo.write(path, text, parent.path);
   await repo.jj(["describe", "--quiet", "-m", `${name}: first`], parent.path);
   const [next, ...rest] = of.after as [unknown[], ...unknown[]];
-  const child = await newFollower(home, name, parent.name, [
+  const responses = [
     ...of.before,
     [touch(w.signal(`${name}-ready`)), wait(w.signal(`${name}-go`)), ...next],
     ...rest,
     [touch(w.signal(`${name}-done`)), say("done")],
-  ]);
+  ];
+  const child = await newFollower(home, name, parent.name, responses, of.resumed);
   await reached(home, `${name}-ready`);
   return { ...home, parent, child, go: () => w.raise(`${name}-go`) };
 }

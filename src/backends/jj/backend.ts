@@ -6,6 +6,7 @@ import type { JjBackend, JjRepo } from "../../ports/jj.ts";
 import { DEFAULT_LIMITS, limitsUnder, type JjContext, type JjLimits } from "./context.ts";
 import { HeadsOfViews } from "./heads-of-views.ts";
 import { locate } from "./locate.ts";
+import * as inWorkspace from "./in-workspace.ts";
 import * as mutations from "./mutate.ts";
 import { ensureNeutral } from "./neutral.ts";
 import { createProber } from "./probe.ts";
@@ -15,6 +16,9 @@ import * as recovery from "./recovery.ts";
 import { autoUpdateStale } from "./auto-update-stale.ts";
 import { keptTrees } from "./trees.ts";
 import { checkVersions } from "./versions.ts";
+
+/** A look at one setting: `kk doctor` has to answer while jj does not. */
+const SETTING_TIMEOUT_MS = 5_000;
 
 export interface JjOptions {
   /** Environment of jj and git; default: the allow-listed part of kiki's own. */
@@ -33,7 +37,8 @@ export function createJj(options: JjOptions = {}): JjBackend {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   return {
     checkVersions: () => checkVersions(env),
-    autoUpdateStale: (folder) => autoUpdateStale(env, folder, limits.readTimeoutMs),
+    autoUpdateStale: (folder) =>
+      autoUpdateStale(env, folder, Math.min(limits.readTimeoutMs, SETTING_TIMEOUT_MS)),
     locate: (folder) => Promise.resolve(locate(folder)),
     open: (location, neutral, commandLimit = () => null) =>
       openRepo({ location, neutral, env, clock, limits: limitsUnder(limits, commandLimit) }),
@@ -86,15 +91,15 @@ function openRepo(ctx: JjContext): JjRepo {
     forgetWorkspace: (name, token) => mutations.forgetWorkspace(ctx, name, token),
     forgetWorktree: (path) => mutations.forgetWorktree(ctx, path),
     abandon: (commits, token) => mutations.abandon(ctx, commits, token),
-    edit: (workspaceRoot, commit, token) => mutations.edit(ctx, workspaceRoot, commit, token),
+    edit: (workspaceRoot, commit, token) => inWorkspace.edit(ctx, workspaceRoot, commit, token),
     pinCommit: (ref, commit) => recovery.pinCommit(ctx, ref, commit),
     setGitHead: (workspaceRoot, commit) => recovery.setGitHead(ctx, workspaceRoot, commit),
     createBookmark: (name, commit, token) => mutations.createBookmark(ctx, name, commit, token),
     setBookmark: (name, commit, token) => mutations.setBookmark(ctx, name, commit, token),
     deleteBookmark: (name, token) => mutations.deleteBookmark(ctx, name, token),
     mergeHeads: (token) => mutations.mergeHeads(ctx, token),
-    snapshot: (workspaceRoot, token) => mutations.snapshot(ctx, workspaceRoot, token),
-    updateStale: (workspaceRoot, token) => mutations.updateStale(ctx, workspaceRoot, token),
+    snapshot: (workspaceRoot, token) => inWorkspace.snapshot(ctx, workspaceRoot, token),
+    updateStale: (workspaceRoot, token) => inWorkspace.updateStale(ctx, workspaceRoot, token),
     stageRebase: (input) => mutations.stageRebase(ctx, input),
     integrate: (op, token) => mutations.integrate(ctx, op, token),
   };

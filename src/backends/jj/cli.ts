@@ -62,6 +62,8 @@ export interface MutateOptions {
   folder?: string;
   /** Asked before an attempt is repeated; default: repeat. */
   mayRepeat?: () => Promise<boolean>;
+  /** Happens after every failed attempt, the last one included. False: another one must not follow. */
+  mayRepeatAfter?: () => Promise<boolean>;
 }
 
 /**
@@ -84,9 +86,10 @@ export async function mutate(
       timeoutMs: ctx.limits.mutateTimeoutMs,
     });
     if (result.code === 0) return result;
+    const clean = (await options.mayRepeatAfter?.()) ?? true;
     if (result.timedOut) throw lockedOrSlow(ctx, folder, what, result);
     const pause = ctx.limits.lockBackoffMs[attempt];
-    if (!isLockFailure(result) || pause === undefined) throw jjError(what, result);
+    if (!isLockFailure(result) || pause === undefined || !clean) throw jjError(what, result);
     await ctx.clock.sleep(pause);
     if (options.mayRepeat !== undefined && !(await options.mayRepeat()))
       throw jjError(what, result);

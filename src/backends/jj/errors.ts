@@ -1,4 +1,5 @@
 /** jj's failures as KikiErrors with stable `jj-…` codes; the message carries jj's own first line. */
+import { resolve } from "node:path";
 import { fail, type KikiError } from "../../core/errors.ts";
 import { firstLine, type RunResult } from "../exec.ts";
 
@@ -57,7 +58,21 @@ export function jjError(what: string, result: RunResult): KikiError {
   }
   const known = PATTERNS.find(({ pattern }) => pattern.test(result.stderr));
   const ending = result.signal === null ? line : `ended by ${result.signal}`;
-  return fail("failed", known?.code ?? "jj-failed", `jj could not ${what}: ${ending}`, known?.hint);
+  const lock = known?.code === "jj-locked" ? lockFileOf(result.stderr) : null;
+  const hint = lock === null ? known?.hint : heldHint(lock);
+  return fail("failed", known?.code ?? "jj-failed", `jj could not ${what}: ${ending}`, hint);
+}
+
+/** What to do about a lock file that git, or jj for git, has made. kiki never removes one. */
+export function heldHint(lock: string): string {
+  return `wait for the git command that holds ${lock}; if none runs any more, it is left over: delete it`;
+}
+
+/** gitoxide and git name the file. */
+function lockFileOf(stderr: string): string | null {
+  const found = /The lockfile at "(.+?)" might|Unable to create '(.+?\.lock)'/.exec(stderr);
+  const path = found?.[1] ?? found?.[2];
+  return path === undefined ? null : resolve(path);
 }
 
 /** True when the command failed only because somebody held one of git's lock files. */

@@ -21,6 +21,7 @@ export interface NewWorkspace {
   name: string;
   path: string;
   base: CommitId;
+  at?: OpId;
   description: string;
   token: string;
 }
@@ -34,6 +35,7 @@ export async function addWorkspace(ctx: JjContext, input: NewWorkspace): Promise
   // An old git makes jj fail half-way, with a folder left behind.
   if (ctx.location.colocated) await checkVersions(ctx.env);
   const args = [
+    ...(input.at === undefined ? [] : ["--at-op", input.at]),
     "workspace",
     "add",
     ctx.location.colocated ? "--colocate" : "--no-colocate",
@@ -137,43 +139,6 @@ export async function mergeHeads(ctx: JjContext, token: string): Promise<void> {
     "--limit=1",
     '--template=""',
   ]);
-}
-
-/** Records the files of a fresh workspace in its `@`. In a colocated workspace git's commits come in too. */
-export async function snapshot(
-  ctx: JjContext,
-  workspaceRoot: string,
-  token: string,
-): Promise<void> {
-  await mutate(ctx, token, "record the files of a workspace", ["util", "snapshot"], {
-    folder: workspaceRoot,
-  });
-}
-
-/**
- * Brings the files of a stale workspace to what jj records. Exit code 0 in every case, also when it moved
- * unsnapshotted edits into a divergent commit: the caller probes before and after.
- */
-export async function updateStale(
-  ctx: JjContext,
-  workspaceRoot: string,
-  token: string,
-): Promise<void> {
-  await mutate(ctx, token, "update a stale workspace", ["workspace", "update-stale"], {
-    folder: workspaceRoot,
-  });
-}
-
-/** Snapshots the workspace first, as every jj command there does: the caller has found it clean. */
-export async function edit(
-  ctx: JjContext,
-  workspaceRoot: string,
-  commit: CommitId,
-  token: string,
-): Promise<void> {
-  await mutate(ctx, token, "move a workspace to another revision", ["edit", commit], {
-    folder: workspaceRoot,
-  });
 }
 
 export interface StageRebase {

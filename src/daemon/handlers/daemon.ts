@@ -2,6 +2,7 @@
 import type { DaemonCaller } from "../attempts.ts";
 import { problemLine } from "../../core/config/problem.ts";
 import { errorLine, KikiError } from "../../core/errors.ts";
+import type { Output } from "../../rpc/contract/methods.ts";
 import type { DoctorLine } from "../../rpc/contract/types.ts";
 import type { Handlers } from "../../rpc/server.ts";
 import { watchedThreads } from "../../store/edges.ts";
@@ -44,11 +45,11 @@ export function daemonHandlers(daemon: Daemon): Pick<Handlers<DaemonCaller>, Dae
   };
 }
 
-function watching(daemon: Daemon): { repoId: string; events: boolean; reason: string | null }[] {
-  const open = [...daemon.repos.values()].map((repo) => ({
-    repoId: repo.repoId,
-    ...repo.cascade.watching(),
-  }));
+function watching(daemon: Daemon): Output<"DaemonStatus">["watching"] {
+  const open = [...daemon.repos.values()].map((repo) => {
+    const { events, reason, degraded } = repo.cascade.watching();
+    return { repoId: repo.repoId, events, reason, ...(degraded === null ? {} : { degraded }) };
+  });
   const broken = [...daemon.broken].map(([repoId, { error }]) => ({
     repoId,
     events: false,
@@ -128,6 +129,14 @@ function repoLines(daemon: Daemon): DoctorLine[] {
     const state = daemon.repos.get(row.repoId)?.cascade.watching();
     const how = state?.events === true ? "watched by events" : "polled";
     const reason = state?.reason == null ? "" : ` (${state.reason})`;
+    if (state?.degraded != null) {
+      return {
+        name,
+        ok: false,
+        detail: `degraded: ${state.degraded} (${how})`,
+        fix: `run jj op log in ${row.repoRoot} to see what jj does; kiki reads on by itself, and agents are told late until then`,
+      };
+    }
     // Polling is slower and complete all the same: nothing has to be mended for kiki to work.
     return { name, ok: true, detail: `${how}${reason}`, fix: null };
   });

@@ -74,7 +74,13 @@ export const METHODS = {
       socket: z.string(),
       repos: z.number().int(),
       watching: z.array(
-        z.object({ repoId: z.string(), events: z.boolean(), reason: z.string().nullable() }),
+        z.object({
+          repoId: z.string(),
+          events: z.boolean(),
+          reason: z.string().nullable(),
+          /** Why operations of jj are noticed late just now; absent: they are not. */
+          degraded: z.string().optional(),
+        }),
       ),
     }),
   }),

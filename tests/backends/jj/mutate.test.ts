@@ -610,35 +610,6 @@ describe("locks", () => {
     TIMEOUT_MS,
   );
 
-  test.concurrent(
-    "lock: git index held for a moment → done after it is released",
-    async () => {
-      let pauses = 0;
-      let release = (): void => undefined;
-      const clock = {
-        now: Date.now,
-        monotonic: () => performance.now(),
-        sleep: async () => {
-          pauses += 1;
-          release();
-        },
-      };
-      const s = await scene("colocated", { clock });
-      await addChild(s);
-      s.write("p.txt", "amended\n");
-      await s.jj(["util", "snapshot", "--quiet"]);
-      const lock = join(s.root, ".git/worktrees/child/index.lock");
-      writeFileSync(lock, "");
-      release = () => rmSync(lock);
-      await s.repo.updateStale(s.child, "t");
-      expect(pauses).toBe(1);
-      expect(await s.repo.probe(s.child, "kk-child", await s.head())).toMatchObject({
-        state: "FreshClean",
-      });
-    },
-    TIMEOUT_MS,
-  );
-
   for (const [what, path] of [
     ["op-heads lock", "repo/.jj/repo/op_heads/heads/lock"],
     ["working-copy lock", "child/.jj/working_copy/working_copy.lock"],

@@ -25,6 +25,15 @@ import { CLAUDE_TURNS, conversationGone } from "./turns.ts";
 /** `claude --version` of a cold 400 MB executable on a busy machine. */
 const VERSION_TIMEOUT_MS = 20_000;
 
+/**
+ * What stands in place of the result of a call that Claude Code took back itself (2.1.332, read in the program): nothing in
+ * it says that the tool ran.
+ */
+const TAKEN_BACK = [
+  "<tool_use_error>Cancelled: ",
+  "<tool_use_error>Error: Streaming fallback - tool execution discarded",
+];
+
 export class ClaudeCodeHarness implements Harness {
   readonly name = "claude-code";
   readonly batching = "reported";
@@ -81,6 +90,9 @@ export class ClaudeCodeHarness implements Harness {
     return restoreLocalSettings(folder);
   }
 
+  /** Claude Code 2.1.332. */
+  readonly agentTool = "Agent";
+
   interpretEvent(raw: unknown): HarnessEvent {
     return interpretClaudeEvent(raw);
   }
@@ -104,7 +116,7 @@ export class ClaudeCodeHarness implements Harness {
   }
 
   refusalPrefixes(call: { toolName: string }): string[] {
-    return [this.expectedResult("", call)];
+    return [this.expectedResult("", call), ...TAKEN_BACK];
   }
 
   startupDialog(paneText: string): string | null {

@@ -77,3 +77,13 @@ export function notExclusive(where: string, objection: string): Error {
     "ask whoever manages this machine, or run the agent without kiki",
   );
 }
+
+/** Kiki's own hooks are not in force in it, because it trusts or lists them otherwise than the version kiki knows. */
+export function notInItsHooks(where: string, objection: string): Error {
+  return fail(
+    "failed",
+    "hooks-not-exclusive",
+    `kiki's hooks would not run in this Codex: ${where}: ${objection}`,
+    "use a Codex that kk doctor calls proved, or a newer kiki",
+  );
+}

@@ -6,7 +6,7 @@ import { errorLine, fail } from "../../../core/errors.ts";
 import { canonicalJson } from "../../../core/canonical.ts";
 import { baseEnv, converse } from "../../exec.ts";
 import { HOOK_EVENTS, trustHash, trustKey, type HookEventName } from "./hook-trust.ts";
-import { notExclusive } from "./managed.ts";
+import { notExclusive, notInItsHooks } from "./managed.ts";
 import { hookCommand, isTable, MARK_VARIABLE, type Toml, type TomlTable } from "./settings.ts";
 
 /** 0.2 s on a quiet machine; the first start in a home makes its databases. */
@@ -181,21 +181,26 @@ export function judge(
       hook.trustStatus === "trusted" &&
       hook.command === own.command &&
       hook.currentHash === trustHash(own.event, own.command);
-    if (!exact)
-      throw notExclusive(launch.configFile, `its ${own.event} hook is ${hook.trustStatus}`);
+    if (!exact) throw notInItsHooks(launch.configFile, `its ${own.event} hook ${standingOf(hook)}`);
   }
   const [missing] = wanted.values();
   if (missing !== undefined) {
-    throw notExclusive(
-      fileOf(preflight.origins["features.hooks"]) ?? "Codex",
-      `it does not run kiki's ${missing.event} hook`,
-    );
+    const file = fileOf(preflight.origins["features.hooks"]) ?? launch.configFile;
+    const objection = `it does not run kiki's ${missing.event} hook`;
+    throw file === launch.configFile
+      ? notInItsHooks(file, objection)
+      : notExclusive(file, objection);
   }
   checkSettings(preflight, launch.pinned, "");
   for (const name of MUST_BE_UNSET) {
     if (isNothing(preflight.config[name])) continue;
     throw notInForce(preflight, name, "it must not be set for an agent of a thread");
   }
+}
+
+function standingOf(own: ListedHook): string {
+  if (!own.enabled) return "is switched off";
+  return own.trustStatus === "trusted" ? "has another command or hash" : `is ${own.trustStatus}`;
 }
 
 function checkSettings(preflight: Preflight, wanted: TomlTable, prefix: string): void {

@@ -1,0 +1,101 @@
+/** A child whose git is at work, or was ended at it, while its parent moves: on real jj and git. */
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { removeTempDirs } from "../support/temp.ts";
+import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+
+setDefaultTimeout(60_000);
+const rigs: Rig[] = [];
+afterAll(async () => {
+  for (const rig of rigs) await rig.close();
+  removeTempDirs();
+});
+
+interface Pair {
+  rig: Rig;
+  parent: TestThread;
+  child: TestThread;
+  agent: Agent;
+  lock: string;
+}
+
+/** A colocated child with an own file recorded. */
+async function pair(): Promise<Pair> {
+  const rig = await makeRig({ colocated: true });
+  rigs.push(rig);
+  const parent = await rig.thread("parser");
+  rig.repo.write("parser.txt", "one\n", parent.path);
+  await rig.repo.jj(["status"], parent.path);
+  const child = await rig.thread("tests", parent);
+  rig.repo.write("own.txt", "own\n", child.path);
+  await rig.repo.jj(["status"], child.path);
+  await rig.cascade.refreshToFrontier();
+  const gitDir = await rig.repo.git(["rev-parse", "--absolute-git-dir"], child.path);
+  const lock = `${gitDir.trim()}/index.lock`;
+  return { rig, parent, child, agent: rig.agent(child), lock };
+}
+
+async function amend({ rig, parent }: Pair): Promise<void> {
+  rig.repo.write("parser.txt", "two\n", parent.path);
+  await rig.repo.jj(["status"], parent.path);
+  await rig.cascade.refreshToFrontier();
+}
+
+const intent = (p: Pair) => p.rig.intents(p.child)[0]!;
+
+async function changeOf(p: Pair): Promise<string> {
+  const [op] = await p.rig.jj.heads();
+  return (await p.rig.jj.workspaces(op!)).find((w) => w.workspace === "kk-tests")!.changeId;
+}
+
+async function expectDelivered(p: Pair, changeId: string): Promise<void> {
+  const [answer] = await p.agent.batch();
+  expect(answer!.text).toBe(intent(p).payload);
+  expect(p.rig.file(p.child, "parser.txt")).toBe("two\n");
+  expect(p.rig.file(p.child, "own.txt")).toBe("own\n");
+  await p.rig.repo.jj(["status"], p.child.path);
+  expect(await changeOf(p)).toBe(changeId);
+  const head = await p.rig.repo.git(["rev-parse", "HEAD"], p.child.path);
+  expect(head.trim()).toBe(await p.rig.head(p.parent));
+}
+
+test("git's index lock is left over in the child → refused, nothing moved, lock still there; removed → delivered", async () => {
+  const p = await pair();
+  const changeId = await changeOf(p);
+  await amend(p);
+  writeFileSync(p.lock, "");
+  const [refused] = await p.agent.batch();
+  expect(refused!.text).toContain("did not run");
+  expect(p.rig.file(p.child, "parser.txt")).toBe("one\n");
+  expect(existsSync(p.lock)).toBe(true);
+  expect(await changeOf(p)).toBe(changeId);
+  rmSync(p.lock);
+  await expectDelivered(p, changeId);
+  expect(p.rig.attention(p.child)).toEqual([]);
+});
+
+test("a jj that moved HEAD was killed before it had touched a file → HEAD put back, then forward with the files", async () => {
+  const p = await pair();
+  const changeId = await changeOf(p);
+  await amend(p);
+  const to = await p.rig.head(p.parent);
+  await p.rig.repo.git(["update-ref", "--no-deref", "HEAD", to], p.child.path);
+  await expectDelivered(p, changeId);
+  expect(p.rig.attention(p.child)).toEqual([]);
+});
+
+test("the lock is there the second time as well → a person hears of the file, before the agent is ended to be told", async () => {
+  const p = await pair();
+  await amend(p);
+  writeFileSync(p.lock, "");
+  for (let n = 0; n < 2; n += 1) await p.agent.batch();
+  expect(p.rig.agents.asked).toEqual([]);
+  expect(p.rig.attention(p.child)).toHaveLength(1);
+  expect(p.rig.attention(p.child)[0]).toContain(p.lock.slice(p.lock.indexOf("/worktrees/")));
+  rmSync(p.lock);
+  await p.agent.batch();
+  const started = await p.rig.replaced(p.child);
+  expect(started.prompt).toStartWith(intent(p).payload!);
+  expect(p.rig.file(p.child, "parser.txt")).toBe("two\n");
+  expect(p.rig.file(p.child, "own.txt")).toBe("own\n");
+});
