@@ -4,12 +4,19 @@
  */
 import { KikiError } from "../core/errors.ts";
 import type { CommitId, OpId } from "../core/ids.ts";
+import { isAncestorOp, maximal } from "../core/op-graph.ts";
 import { composePayload, payloadTwin, type PayloadFacts } from "../core/payload.ts";
 import type { RecoveryChoice } from "../core/recovery.ts";
 import type { Db } from "../store/db.ts";
 import { setHead, synchronize } from "../store/edges.ts";
 import { triggersOf, unresolvedIntents, type IntentRow } from "../store/intents.ts";
-import { closeAttribution, frontier, isProcessed } from "../store/ops.ts";
+import {
+  closeAttribution,
+  frontier,
+  isProcessed,
+  parentsOf,
+  processedAfter,
+} from "../store/ops.ts";
 import { applyInterpretation, EdgeMoved, interpret, transitionsOf } from "./interpret.ts";
 import { changeIntents, type IntentChanges } from "./moves.ts";
 import type { ReconcileResult, Scene } from "./scene.ts";
@@ -151,12 +158,18 @@ function coveredBy(scene: Scene, toBase: CommitId, replaced: CommitId | null): I
 }
 
 /**
- * The frontier where the watcher is past `op` already, else `op`: what landed since was interpreted, and what is cached
- * about heads must not go back.
+ * The newest operation that the watcher has interpreted, where that comes after `op`, else `op`: what landed since is recorded,
+ * and what is cached about heads or known of later work must not go back. The frontier alone does not say it: a reading that
+ * failed has interpreted operations one by one, and not come to its end.
  */
 function newestRead(db: Db, op: OpId): OpId {
   const [only, ...others] = frontier(db);
-  return only !== undefined && others.length === 0 && isProcessed(db, op) ? only : op;
+  if (only === undefined || others.length > 0 || !isProcessed(db, op)) return op;
+  const parents = (id: OpId): OpId[] => parentsOf(db, id);
+  const beyond = processedAfter(db, only);
+  if (beyond.length === 0) return isAncestorOp(op, only, parents) ? only : op;
+  const [newest, ...rivals] = maximal([op, only, ...beyond], parents);
+  return newest === undefined || rivals.length > 0 ? op : newest;
 }
 
 /**

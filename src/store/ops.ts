@@ -122,6 +122,17 @@ export function parentsOf(db: Db, opId: OpId): OpId[] {
     .map((r) => r.parent_op_id);
 }
 
+/** Interpreted operations that were discovered after `op`, which a reading of then has not made the frontier yet. */
+export function processedAfter(db: Db, op: OpId): OpId[] {
+  const sql = `SELECT later.op_id FROM op_history later, (SELECT rowid AS row, discovered_at FROM op_history
+      WHERE op_id = $op) known
+    WHERE later.rowid > known.row AND later.discovered_at > known.discovered_at AND later.processed_at IS NOT NULL`;
+  return db
+    .query<{ op_id: OpId }, { op: OpId }>(sql)
+    .all({ op })
+    .map((row) => row.op_id);
+}
+
 export function markProcessed(db: Db, opId: OpId, now: number): void {
   db.query(
     "UPDATE op_history SET processed_at = $now WHERE op_id = $opId AND processed_at IS NULL",

@@ -12,37 +12,44 @@ import { SerialQueues } from "../../src/core/serial-queue.ts";
 import { NO_CRASH } from "../../src/ports/crash.ts";
 import { cascadeThread } from "../../src/store/edges.ts";
 import { bindSoftBatch } from "../../src/store/intents.ts";
-import { liveAttributions } from "../../src/store/ops.ts";
+import { liveAttributions, replaceFrontier } from "../../src/store/ops.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, REPO_ID, type Rig, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 afterAll(removeTempDirs);
 
-test("stop is recorded after newer operations were read → the cached head stays the newest", async () => {
-  const rig = await makeRig();
-  const thread = await rig.thread("parser");
-  const [older] = await rig.jj.heads();
-  rig.repo.write("parser.txt", "two\n", thread.path);
-  await rig.repo.jj(["status"], thread.path);
-  await rig.cascade.refreshToFrontier();
-  const newest = await rig.head(thread);
-  expect(cascadeThread(rig.db, thread.id)!.head).toBe(newest);
+test.each([
+  ["were read", false],
+  ["were interpreted by a reading that then failed", true],
+] as const)(
+  "stop is recorded after newer operations %s → the cached head stays the newest",
+  async (_, failed) => {
+    const rig = await makeRig();
+    const thread = await rig.thread("parser");
+    const [older] = await rig.jj.heads();
+    rig.repo.write("parser.txt", "two\n", thread.path);
+    await rig.repo.jj(["status"], thread.path);
+    await rig.cascade.refreshToFrontier();
+    const newest = await rig.head(thread);
+    expect(cascadeThread(rig.db, thread.id)!.head).toBe(newest);
+    if (failed) replaceFrontier(rig.db, [older!]);
 
-  const deps = {
-    db: rig.db,
-    jj: rig.jj,
-    repoId: REPO_ID,
-    queues: new SerialQueues(),
-    crash: NO_CRASH,
-  };
-  const child = cascadeThread(rig.db, thread.id)!;
-  const plan = { startOp: older!, tokens: [] };
-  const scene = { deps, views: new Views(rig.jj), jj: rig.jj, child, plan } as unknown as Scene;
-  await recordOthers(scene, older!, () => undefined);
-  expect(cascadeThread(rig.db, thread.id)!.head).toBe(newest);
-  await rig.close();
-});
+    const deps = {
+      db: rig.db,
+      jj: rig.jj,
+      repoId: REPO_ID,
+      queues: new SerialQueues(),
+      crash: NO_CRASH,
+    };
+    const child = cascadeThread(rig.db, thread.id)!;
+    const plan = { startOp: older!, tokens: [] };
+    const scene = { deps, views: new Views(rig.jj), jj: rig.jj, child, plan } as unknown as Scene;
+    await recordOthers(scene, older!, () => undefined);
+    expect(cascadeThread(rig.db, thread.id)!.head).toBe(newest);
+    await rig.close();
+  },
+);
 
 test("recovery before any plan moves a thread that is followed itself → its follower has work", async () => {
   const rig = await makeRig();
