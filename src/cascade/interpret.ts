@@ -197,8 +197,8 @@ export async function readTogether(
 }
 
 /**
- * null: only the child moved and has lost nothing; or the edge starts from a commit that came after `op`. A reconciliation brought the child there and a crash left
- * `op` unread; what the parent did in it is behind the edge already, and jj knows no such commit in its view.
+ * null: only the child moved and has lost nothing; or the edge starts from a commit that came after `op`. A
+ * reconciliation brought the child there and a crash left `op` unread; what the parent did in it is behind the edge already, and jj knows no such commit in its view.
  */
 async function decide(
   jj: JjRepo,

@@ -66,7 +66,11 @@ export async function recover(
     }
     if (seen === null) return { refused: "jj records no such workspace any more" };
     const next = decideRecovery(seen.facts);
-    if (next.do === "refuse") return { refused: next.why };
+    if (next.do === "refuse") {
+      // jj has it in no visible revision, and would forget it in time.
+      if (seen.facts.lost !== null) await keepCommit(scene, seen.facts.lost);
+      return { refused: next.why };
+    }
     if (next.do === "done") return { choice: choiceOf(scene, seen, next.adopted) };
     const refused = await take(scene, seen, next);
     if (refused !== null) return { refused };
@@ -140,8 +144,7 @@ async function act(
     case "abandon": {
       // What nobody proved to be nothing but a copy is kept, wherever jj forgets it.
       if (seen.facts.chosen !== null)
-        for (const commit of step.commits)
-          await jj.pinCommit(`refs/kiki/${scene.intent.intentId}-${commit.slice(0, 12)}`, commit);
+        for (const commit of step.commits) await keepCommit(scene, commit);
       const token = newToken(scene, seen.probe.fingerprint);
       await sameHead(scene, seen);
       return jjEffect(deps, "abandon", () => jj.abandon(step.commits, token));
@@ -151,6 +154,11 @@ async function act(
     case "edit":
       return adopt(scene, seen, step.commit);
   }
+}
+
+/** Under a git ref of the intent's, wherever jj forgets it. Safe to repeat. */
+function keepCommit({ jj, intent }: Scene, commit: CommitId): Promise<void> {
+  return jj.pinCommit(`refs/kiki/${intent.intentId}-${commit.slice(0, 12)}`, commit);
 }
 
 export async function bundleNow(

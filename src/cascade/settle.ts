@@ -251,6 +251,8 @@ function commitBinding(s: SettleInput): void {
     changes.bound(s.intentId, tuple, s.deps.clock.now());
     for (const h of s.boundary.holds.values()) blockHeld(s, h, null);
   });
+  // What could not be bound before says nothing of how it goes now; a rebind is another try of the same.
+  if (s.mode === "bind") s.boundary.unbindable = 0;
 }
 
 function blockHeld(s: SettleInput, h: Hold, answer: "payload" | "generic" | null): void {

@@ -8,6 +8,7 @@ import { nameStorageError } from "./errors.ts";
 import { SQL as REPO_0001 } from "./migrations/repo/0001_initial.ts";
 import { SQL as REPO_0002 } from "./migrations/repo/0002_whole_schema.ts";
 import { SQL as REPO_0003 } from "./migrations/repo/0003_serial_batches.ts";
+import { SQL as REPO_0004 } from "./migrations/repo/0004_heads_by_commit.ts";
 import { SQL as USER_0001 } from "./migrations/user/0001_initial.ts";
 import { SQL as USER_0002 } from "./migrations/user/0002_whole_schema.ts";
 
@@ -26,6 +27,7 @@ export const REPO_MIGRATIONS: readonly Migration[] = [
   { version: 1, sql: REPO_0001 },
   { version: 2, sql: REPO_0002 },
   { version: 3, sql: REPO_0003 },
+  { version: 4, sql: REPO_0004 },
 ];
 
 export function schemaVersion(db: Db): number {

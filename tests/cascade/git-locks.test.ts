@@ -21,7 +21,7 @@ interface Pair {
 
 /** A colocated child with an own file recorded. */
 async function pair(): Promise<Pair> {
-  const rig = await makeRig({ colocated: true });
+  const rig = await makeRig({ colocated: true, settings: { drainMs: 200 } });
   rigs.push(rig);
   const parent = await rig.thread("parser");
   rig.repo.write("parser.txt", "one\n", parent.path);
@@ -98,4 +98,16 @@ test("the lock is there the second time as well → a person hears of the file, 
   expect(started.prompt).toStartWith(intent(p).payload!);
   expect(p.rig.file(p.child, "parser.txt")).toBe("two\n");
   expect(p.rig.file(p.child, "own.txt")).toBe("own\n");
+});
+
+test("boundaries that could not be bound, then one that is and meets the lock → that is its first time, nobody is called", async () => {
+  const p = await pair();
+  const flying = await p.agent.call(undefined, "agent-7");
+  await amend(p);
+  for (let n = 0; n < 2; n += 1) expect((await p.agent.batch())[0]!.text).toBeNull();
+  await p.agent.close([flying], "agent-7");
+  writeFileSync(p.lock, "");
+  expect((await p.agent.batch())[0]!.text).toContain("did not run");
+  expect(intent(p).state).toBe("Reconciling");
+  expect(p.rig.attention(p.child)).toEqual([]);
 });

@@ -68,12 +68,20 @@ async function copyBeside(p: Pair): Promise<string> {
   return p.rig.repo.commit("divergent() ~ working_copies()");
 }
 
+function gitRefs(p: Pair): Promise<string> {
+  const store = "--git-dir=.jj/repo/store/git";
+  return p.rig.repo.git([store, "for-each-ref", "--format=%(objectname) %(refname)", "refs/kiki"]);
+}
+
 async function expectForAPerson(p: Pair, record: () => string): Promise<void> {
   const [answer] = await p.agent.batch();
   expect(answer!.text).toContain("waits for a person");
   expect(intent(p)).toMatchObject({ state: "RecoveryRequired", recovering: false });
   expect(p.rig.attention(p.child)).toHaveLength(1);
   expect(p.rig.attention(p.child)[0]).toContain(record().slice(0, 12));
+  // However jj collects its operations later.
+  const ref = `refs/kiki/${intent(p).intentId}-${record().slice(0, 12)}`;
+  expect(await gitRefs(p)).toContain(`${record()} ${ref}`);
 }
 
 /** jj's record of the edits: the oldest version of the copy that has them. */

@@ -4,6 +4,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { holdLock } from "../support/hold-lock.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { waitFor } from "../support/wait.ts";
 import { makeRig, type Rig, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(120_000);
@@ -71,11 +72,13 @@ for (const [what, { path, hold }] of Object.entries(KINDS)) {
       const p = await pair();
       const release = await hold(join(p.rig.repo.root, path));
       const call = p.rig.agent(p.child).call();
-      const first = await Promise.race([
-        call.then(() => "answered"),
-        Bun.sleep(200).then(() => "waits"),
-      ]);
-      expect(first).toBe("waits");
+      let answered = false;
+      void call.then(() => (answered = true));
+      const tokens = (): readonly string[] =>
+        (p.rig.intents(p.child)[0]!.plan as { tokens: string[] } | null)?.tokens ?? [];
+      // Durable right before the command that needs the lock, which then cannot have come to its end.
+      await waitFor(() => tokens().length > 0, 20_000, "a command is begun");
+      expect(answered).toBe(false);
       await release();
       await expectTold(p, (await call).text);
     });
