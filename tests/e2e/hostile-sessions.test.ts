@@ -21,7 +21,7 @@ import {
 import { runAs } from "../support/jj-repo.ts";
 import { environmentOf, LiveHook } from "../support/live-hook.ts";
 import { bash, moments, read, say, touch, wait, type Moment } from "../support/scenario.ts";
-import { waitFor } from "../support/wait.ts";
+import { waitFor, waitForContent } from "../support/wait.ts";
 import { initialised, type World } from "../support/world.ts";
 
 setDefaultTimeout(180_000);
@@ -197,8 +197,7 @@ describe("a thread started from inside another one", () => {
       () => `the question\n${w.tmux.ok("capture-pane", "-p", "-t", shell)}`,
     );
     w.tmux.ok("send-keys", "-t", shell, "y", "Enter");
-    await waitFor(() => existsSync(code), 60_000, "made");
-    expect(readFileSync(code, "utf8")).toBe("0\n");
+    await waitForContent(code, "0\n", 60_000);
     const { threadId, lifecycle, followsName } = (await w.state("inner")).summary;
     expect([lifecycle, followsName]).toEqual(["Active", "outer"]);
     const { pid } = inDb(home, (db) =>

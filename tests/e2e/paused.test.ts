@@ -10,7 +10,7 @@ import type { Output } from "../../src/rpc/contract/methods.ts";
 import { bash, read, say, touch, wait, write } from "../support/scenario.ts";
 import { runInPane } from "../support/tmux.ts";
 import { initialised, type World } from "../support/world.ts";
-import { waitFor } from "../support/wait.ts";
+import { waitFor, waitForContent } from "../support/wait.ts";
 
 setDefaultTimeout(120_000);
 const worlds: World[] = [];
@@ -125,7 +125,6 @@ test("recovery that only a person can decide → agent stopped and said to be, a
   await repair(f, "recovery-drop");
   await reaches(f, "Acknowledged");
   expect(f.pid()).toBe(pid);
-  await waitFor(() => existsSync(join(f.child, "seen.txt")), 60_000, "the agent goes on");
-  expect(readFileSync(join(f.child, "seen.txt"), "utf8")).toBe("theirs\n");
+  await waitForContent(join(f.child, "seen.txt"), "theirs\n", 60_000);
   expect((await f.w.state("tests")).attention).toEqual([]);
 });

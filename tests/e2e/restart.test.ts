@@ -10,7 +10,7 @@ import { isAlive } from "../../src/cmd/alive.ts";
 import { expectAtRest, expectDenied, expectFiles, homeOf } from "../support/family.ts";
 import { bash, moments, read, say, touch, wait, write } from "../support/scenario.ts";
 import { initialised, type World } from "../support/world.ts";
-import { waitFor } from "../support/wait.ts";
+import { waitFor, waitForContent } from "../support/wait.ts";
 
 setDefaultTimeout(180_000);
 const worlds: World[] = [];
@@ -158,8 +158,7 @@ test("scenario 5: agent killed after delivery → a replacement in the same pane
   const prompts = log.slice(starts).filter((m) => m.kind === "prompt");
   expect(prompts).toHaveLength(1);
   expect(prompts[0]!.prompt!.startsWith(f.intent().payload)).toBe(true);
-  await waitFor(() => existsSync(join(f.child, "seen.txt")), 30_000, "the agent going on");
-  expect(readFileSync(join(f.child, "seen.txt"), "utf8")).toBe("v2\n");
+  await waitForContent(join(f.child, "seen.txt"), "v2\n", 30_000);
   // Told twice, byte for byte: as the results of the blocked calls, and as the first input of the replacement.
   const home = homeOf(f.w, f.w.repo);
   const { summary, workspacePath: path, workspaceName: workspace } = await f.w.state("tests");

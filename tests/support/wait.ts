@@ -1,4 +1,5 @@
 /** Waiting for a condition with a deadline, so that no test sleeps for "long enough". */
+import { existsSync, readFileSync } from "node:fs";
 
 const POLL_MS = 20;
 
@@ -29,4 +30,14 @@ export async function waitFor<T>(
     }
     await Bun.sleep(POLL_MS);
   }
+}
+
+/** Waits until another program has written `text` to the file, and nothing else: a file is there before it has bytes. */
+export async function waitForContent(path: string, text: string, ms: number): Promise<void> {
+  const seen = () => (existsSync(path) ? readFileSync(path, "utf8") : null);
+  await waitFor(
+    () => seen() === text,
+    ms,
+    () => `${JSON.stringify(text)} in ${path}, which has ${JSON.stringify(seen())}`,
+  );
 }
