@@ -7,6 +7,7 @@ import type { CommitId, OpId } from "../core/ids.ts";
 import { isAncestorOp, maximal } from "../core/op-graph.ts";
 import { composePayload, payloadTwin, type PayloadFacts } from "../core/payload.ts";
 import type { RecoveryChoice } from "../core/recovery.ts";
+import type { JjDiff } from "../ports/jj.ts";
 import type { Db } from "../store/db.ts";
 import { setHead, synchronize } from "../store/edges.ts";
 import { triggersOf, unresolvedIntents, type IntentRow } from "../store/intents.ts";
@@ -176,12 +177,13 @@ function newestRead(db: Db, op: OpId): OpId {
  * What a payload can do without. A file that is hundreds of megabytes large takes jj longer than an agent stands still
  * for, and would every time.
  */
-async function inTime(text: Promise<string>): Promise<string> {
+async function inTime(diff: Promise<JjDiff>): Promise<JjDiff> {
   try {
-    return await text;
+    return await diff;
   } catch (error) {
     if (!(error instanceof KikiError) || error.code !== "jj-timeout") throw error;
-    return "(left out: it took jj too long; read the files that changed)\n";
+    const text = "(left out: it took jj too long; read the files that changed)\n";
+    return { stat: text, text };
   }
 }
 
@@ -193,12 +195,11 @@ async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<Pay
   const from = edge.lastSynchronized;
   const same = from === toBase;
   // All of one exact operation, so their order does not matter; the agent waits for them.
-  const [fresh, changed, diffStat, diff, conflicts] = await Promise.all([
+  const [fresh, changed, diff, conflicts] = await Promise.all([
     // Of the parent's revisions, those the child did not have: all behind the new base that is not behind the old.
     jj.commits(op, `${from}..${toBase}`),
     same ? [] : jj.changedPaths(op, from, toBase),
-    same ? "" : inTime(jj.diffStat(op, from, toBase)),
-    same ? "" : inTime(jj.diff(op, from, toBase)),
+    same ? { stat: "", text: "" } : inTime(jj.diff(op, from, toBase)),
     result.head.conflict ? jj.conflictedPaths(op, result.head.commitId) : [],
   ]);
   const { views, plan } = scene;
@@ -225,8 +226,8 @@ async function gatherPayload(scene: Scene, result: ReconcileResult): Promise<Pay
     adoptedEdits: result.adoptedEdits || recovered.length > 0,
     resultCommit: result.head.commitId,
     changed,
-    diffStat,
-    diff,
+    diffStat: diff.stat,
+    diff: diff.text,
     conflicts,
     recovered,
     pinnedRef: `refs/kiki/${intent.intentId}`,

@@ -134,6 +134,13 @@ export interface JjBackend {
   open(repo: RepoLocation, neutral: string, commandLimit?: () => number | null): JjRepo;
 }
 
+export interface JjDiff {
+  /** One line for each file, and a last one with the sums. */
+  stat: string;
+  /** In git's format; empty where nothing differs. */
+  text: string;
+}
+
 export interface JjRepo {
   readonly location: RepoLocation;
   /** Folder whose changes mean "new operation heads": `<repoDir>/op_heads/heads`. */
@@ -215,9 +222,8 @@ export interface JjRepo {
    * only its folder, with a slash. Works where a probe says `Unknown`: what cannot be read of jj's record is left out.
    */
   looseFiles(workspaceRoot: string): Promise<LooseFile[]>;
-  /** git-format diff / diffstat text between two commits. */
-  diff(op: OpId, from: CommitId, to: CommitId): Promise<string>;
-  diffStat(op: OpId, from: CommitId, to: CommitId): Promise<string>;
+  /** Between two commits, as text, cut where it is very long. */
+  diff(op: OpId, from: CommitId, to: CommitId): Promise<JjDiff>;
   /** `jj st` of a workspace as of now, literal text, written so that reading never starts a cascade. */
   statusText(workspaceRoot: string): Promise<string>;
   /** Byte-free probe against the view at `op` (facts: jj §3). Takes no lock and writes nothing. */

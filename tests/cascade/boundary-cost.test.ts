@@ -11,7 +11,7 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-const TOLD = ["log", "diff -T", "diff --git", "diff --stat"];
+const TOLD = ["log", "diff -T", "diff --stat --git"];
 
 const KINDS: readonly { kind: string; advance: boolean; commands: readonly string[] }[] = [
   { kind: "StaleClean", advance: false, commands: ["workspace update-stale", ...TOLD] },
@@ -51,11 +51,11 @@ for (const { kind, advance, commands } of KINDS) {
   });
 }
 
-/** `log`, `workspace update-stale`, `diff --git`; of git all there is. */
+/** `log`, `workspace update-stale`, `diff --stat --git`; of git all there is. */
 function commandOf(call: string): string {
   if (call.startsWith("git ")) return call;
   const found = / (log|rebase|op integrate|workspace [a-z-]+|config list|diff)(?= |$)/.exec(call);
   const command = found?.[1] ?? call;
   if (command !== "diff") return command;
-  return `diff ${/ (--git|--stat|-T)(?= )/.exec(call)?.[1]}`;
+  return `diff ${/ (--stat --git|-T)(?= )/.exec(call)?.[1]}`;
 }

@@ -115,7 +115,7 @@ test("the parent adds a file where the child has a repository of its own → lou
 test("jj takes too long to show what changed → told without it", async () => {
   const late = (): Promise<never> =>
     Promise.reject(fail("failed", "jj-timeout", "jj could not show a diff: it did not finish"));
-  const f = await family(() => ({ diff: late, diffStat: late }));
+  const f = await family(() => ({ diff: late }));
   await f.move({ "a.txt": "one\n2\n3\n" });
   const [answer] = await f.agent.batch();
   expect(answer!.text).toBe(intent(f).payload);

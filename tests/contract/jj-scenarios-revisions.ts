@@ -265,9 +265,12 @@ export const REVISIONS: readonly Scenario[] = [
       expect(await world.repo.changedPaths(head, at, at)).toEqual([]);
       const all = await world.repo.changedPaths(head, "0".repeat(40), at);
       see.note("from nothing", sorted(all));
-      expect(await world.repo.diff(head, before!.commitId, at)).toContain("+changed");
-      expect(await world.repo.diffStat(head, before!.commitId, at)).toContain("p.txt");
-      expect(await world.repo.diff(head, at, at)).toBe("");
+      const { stat, text } = await world.repo.diff(head, before!.commitId, at);
+      expect(text).toContain("+changed");
+      expect(text.startsWith("diff --git ")).toBe(true);
+      expect(stat).toContain("p.txt");
+      expect(stat.trimEnd().split("\n").at(-1)).toMatch(/^\d+ files? changed/);
+      expect((await world.repo.diff(head, at, at)).text).toBe("");
     },
   },
   {

@@ -11,6 +11,7 @@ import type {
   BookmarkView,
   CommitRelations,
   CommitView,
+  JjDiff,
   JjOperation,
   JjRepo,
   LooseFile,
@@ -296,12 +297,11 @@ export class FakeJj implements JjRepo {
     return this.#read("looseFiles", () => recovery.looseFiles(this.engine, workspaceRoot));
   }
 
-  diff(op: OpId, from: CommitId, to: CommitId): Promise<string> {
-    return this.#between("diff", op, from, to, reads.diffText);
-  }
-
-  diffStat(op: OpId, from: CommitId, to: CommitId): Promise<string> {
-    return this.#between("diffStat", op, from, to, reads.diffStat);
+  diff(op: OpId, from: CommitId, to: CommitId): Promise<JjDiff> {
+    return this.#between("diff", op, from, to, (a, b) => ({
+      stat: reads.diffStat(a, b),
+      text: reads.diffText(a, b),
+    }));
   }
 
   statusText(workspaceRoot: string): Promise<string> {

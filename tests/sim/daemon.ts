@@ -219,7 +219,6 @@ const JJ_READS = [
   "gitHead",
   "looseFiles",
   "diff",
-  "diffStat",
   "statusText",
 ] as const satisfies readonly (keyof JjRepo)[];
 

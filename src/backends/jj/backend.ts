@@ -76,7 +76,6 @@ function openRepo(ctx: JjContext): JjRepo {
     gitHead: (workspaceRoot, workspace, op) => recovery.gitHead(ctx, workspaceRoot, workspace, op),
     looseFiles: (workspaceRoot) => recovery.looseFiles(ctx, workspaceRoot),
     diff: (op, from, to) => reads.diff(ctx, op, from, to),
-    diffStat: (op, from, to) => reads.diffStat(ctx, op, from, to),
     statusText: (workspaceRoot) => reads.statusText(ctx, workspaceRoot),
     probe: (workspaceRoot, workspace, op) => prober.probe(workspaceRoot, workspace, op),
 

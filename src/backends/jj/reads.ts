@@ -7,6 +7,7 @@ import type {
   BookmarkView,
   CommitRelations,
   CommitView,
+  JjDiff,
   JjOperation,
   WorkspaceView,
 } from "../../ports/jj.ts";
@@ -24,6 +25,7 @@ import {
   parseBookmarks,
   parseChanges,
   parseCommits,
+  parseDiff,
   parseOperations,
   parsePaths,
   parseRelations,
@@ -173,24 +175,15 @@ export async function sameChange(
   return text === "";
 }
 
+/** One process for both forms: jj 0.46 prints a short one, then the other. */
 export async function diff(
   ctx: JjContext,
   op: OpId,
   from: CommitId,
   to: CommitId,
-): Promise<string> {
-  const args = ["diff", "--git", "--from", from, "--to", to];
-  return read(ctx, op, "show a diff", args, { cutAtBytes: MAX_DIFF_BYTES });
-}
-
-export async function diffStat(
-  ctx: JjContext,
-  op: OpId,
-  from: CommitId,
-  to: CommitId,
-): Promise<string> {
-  const args = ["diff", "--stat", "--from", from, "--to", to];
-  return read(ctx, op, "show a diffstat", args, { cutAtBytes: MAX_DIFF_BYTES });
+): Promise<JjDiff> {
+  const args = ["diff", "--stat", "--git", "--from", from, "--to", to];
+  return parseDiff(await read(ctx, op, "show a diff", args, { cutAtBytes: MAX_DIFF_BYTES }));
 }
 
 /**

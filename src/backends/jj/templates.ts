@@ -8,6 +8,7 @@ import type {
   BookmarkView,
   CommitRelations,
   CommitView,
+  JjDiff,
   JjOperation,
   WorkspaceHead,
   WorkspaceView,
@@ -62,6 +63,16 @@ export const OPERATION_TEMPLATE = 'json(self) ++ "\\n"';
 export const BOOKMARK_TEMPLATE = 'json(self) ++ "\\n"';
 export const DIFF_TEMPLATE = object({ status: "status_char", path: "path" });
 export const CONFLICTS_TEMPLATE = 'conflicted_files.map(|f| json(f.path()) ++ "\\n").join("")';
+
+/** The line with the sums that ends jj's `--stat` (0.46); before it every line has a path and ` | `. */
+const SUMS = /^\d+ files? changed, \d+ insertions?\(\+\), \d+ deletions?\(-\)\n/m;
+
+/** `--stat --git`; one that was cut before its sums is all stat. */
+export function parseDiff(text: string): JjDiff {
+  const sums = SUMS.exec(text);
+  const end = sums === null ? text.length : sums.index + sums[0].length;
+  return { stat: text.slice(0, end), text: text.slice(end) };
+}
 
 export function parseWorkspaces(text: string): WorkspaceView[] {
   return jsonLines(text) as WorkspaceView[];

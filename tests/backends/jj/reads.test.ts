@@ -67,7 +67,6 @@ async function readEverything(s: Scene, op: string): Promise<void> {
   await s.repo.changedPaths(op, ROOT_COMMIT, head);
   await s.repo.conflictedPaths(op, head);
   await s.repo.diff(op, ROOT_COMMIT, head);
-  await s.repo.diffStat(op, ROOT_COMMIT, head);
   await s.repo.probe(s.child, "child", op);
 }
 
@@ -226,8 +225,9 @@ describe("what is read", () => {
         { status: "A", path: "base.txt" },
         { status: "A", path: "p.txt" },
       ]);
-      expect(await s.repo.diff(op!, ROOT_COMMIT, parent)).toContain("+++ b/p.txt");
-      expect(await s.repo.diffStat(op!, ROOT_COMMIT, parent)).toContain("3 files changed");
+      const diff = await s.repo.diff(op!, ROOT_COMMIT, parent);
+      expect(diff.text).toContain("+++ b/p.txt");
+      expect(diff.stat).toContain("3 files changed");
     },
     TIMEOUT_MS,
   );
@@ -317,7 +317,8 @@ describe("what is read", () => {
       const [op] = await s.repo.heads();
       const [child] = await s.repo.commits(op!, "child@");
       expect(child).toMatchObject({ description: "child" });
-      expect(await s.repo.diff(op!, ROOT_COMMIT, child!.parents[0]!)).toContain("+++ b/p.txt");
+      const { text } = await s.repo.diff(op!, ROOT_COMMIT, child!.parents[0]!);
+      expect(text).toContain("+++ b/p.txt");
     },
     TIMEOUT_MS,
   );
