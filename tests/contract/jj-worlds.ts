@@ -125,12 +125,13 @@ const shown = new Map<OpId, Promise<Shown>>();
 
 /** A copy of a repository that is prepared once. */
 export async function realWorld(start: Start): Promise<World> {
-  let template = templates.get(start.name);
-  if (template === undefined) {
-    template = prepare(start);
-    templates.set(start.name, template);
-  }
-  return worldIn(await copyOf(await template));
+  const known = templates.get(start.name);
+  // A test file that ran before in this process took its folders with it.
+  if (known !== undefined && existsSync(await known)) return worldIn(await copyOf(await known));
+  const template = templates.get(start.name);
+  const fresh = template === undefined || template === known ? prepare(start) : template;
+  templates.set(start.name, fresh);
+  return worldIn(await copyOf(await fresh));
 }
 
 async function copyOf(template: string): Promise<string> {
