@@ -15,6 +15,7 @@ import { write, type Db } from "../store/db.ts";
 import * as deliveries from "../store/deliveries.ts";
 import * as intents from "../store/intents.ts";
 import * as serial from "../store/serial.ts";
+import * as softBatch from "../store/soft-batch.ts";
 import type { CascadeDeps } from "./deps.ts";
 
 /** The rest of a store function's arguments, after the database. */
@@ -89,15 +90,15 @@ export class IntentChanges {
   }
 
   /** The tuple: the first one, which for fresh work is the move to `Reconciling`, or the counted one of rule 5b. */
-  bound(...args: After<typeof intents.bindSoftBatch>): void {
+  bound(...args: After<typeof softBatch.bindSoftBatch>): void {
     const { db } = this.#deps;
     const intent = intents.intentById(db, args[0]);
     if (intent?.barrier != null) {
       this.#making("rebound");
-      intents.rebindSoftBatch(db, ...args);
+      softBatch.rebindSoftBatch(db, ...args);
     } else {
       this.#making(intent?.state === "Detected" ? "Detected-Reconciling" : "bound-prepared");
-      intents.bindSoftBatch(db, ...args);
+      softBatch.bindSoftBatch(db, ...args);
     }
   }
 
@@ -106,14 +107,14 @@ export class IntentChanges {
     intents.materialize(this.#deps.db, ...args);
   }
 
-  delivered(...args: After<typeof intents.markDelivered>): boolean {
+  delivered(...args: After<typeof softBatch.markDelivered>): boolean {
     if (this.#state(args[0]) === "Materialized") this.#making("Materialized-Delivered");
-    return intents.markDelivered(this.#deps.db, ...args);
+    return softBatch.markDelivered(this.#deps.db, ...args);
   }
 
-  batchCompleted(...args: After<typeof intents.completeBatch>): boolean {
+  batchCompleted(...args: After<typeof softBatch.completeBatch>): boolean {
     this.#making("batch-completed");
-    return intents.completeBatch(this.#deps.db, ...args);
+    return softBatch.completeBatch(this.#deps.db, ...args);
   }
 
   /** The receipt of a completed batch that could not be read before. */
@@ -123,12 +124,12 @@ export class IntentChanges {
   }
 
   /** By the proof its delivery has: a batch's receipt, or the echo of a startup. */
-  acknowledged(...args: After<typeof intents.acknowledge>): void {
+  acknowledged(...args: After<typeof softBatch.acknowledge>): void {
     const intent = intents.intentById(this.#deps.db, args[0]);
     const lost = intent?.state === "Materialized";
     this.#making(lost ? "Materialized-Acknowledged" : "Delivered-Acknowledged");
     if (intent?.restart != null) deliveries.acknowledgeStartup(this.#deps.db, ...args);
-    else intents.acknowledge(this.#deps.db, ...args);
+    else softBatch.acknowledge(this.#deps.db, ...args);
   }
 
   /** Work that is reconciled without a batch, at a stopped agent. */

@@ -11,7 +11,7 @@ import { realIds } from "../../src/backends/ids.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
 import { NO_CRASH } from "../../src/ports/crash.ts";
 import { cascadeThread } from "../../src/store/edges.ts";
-import { bindSoftBatch } from "../../src/store/intents.ts";
+import { bindSoftBatch } from "../../src/store/soft-batch.ts";
 import { liveAttributions, replaceFrontier } from "../../src/store/ops.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { makeRig, REPO_ID, type Rig, type TestThread } from "./rig.ts";
