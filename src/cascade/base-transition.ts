@@ -8,7 +8,6 @@ import type { CommitId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import type { CommitView, WorkspaceProbe } from "../ports/jj.ts";
 import { ownedStack, stagedHead } from "./chain.ts";
-import { settledView, transitionFacts } from "./interpret.ts";
 import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
 import { jjEffect } from "./moves.ts";
 import { meetHeadsOf } from "./one-head.ts";
@@ -16,6 +15,7 @@ import { needsRecovery } from "./recover.ts";
 import { related } from "./related.ts";
 import type { ReconcileResult, Scene } from "./scene.ts";
 import { Moved, Stop } from "./stop.ts";
+import { settledView, transitionFacts } from "./transition-facts.ts";
 import { refuseCut, refuseLate, refuseLost, updateStale } from "./update.ts";
 
 export async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {

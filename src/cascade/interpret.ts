@@ -4,25 +4,19 @@
  */
 import { workspaceMove } from "../core/ancestry.ts";
 import { edgeStep, edgeTail } from "../core/edge.ts";
-import { fail } from "../core/errors.ts";
-import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
+import type { CommitId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import { assertNever } from "../core/result.ts";
-import {
-  classify,
-  type Classification,
-  type DivergedReason,
-  type TransitionFacts,
-} from "../core/classify.ts";
+import { classify, type Classification, type DivergedReason } from "../core/classify.ts";
 import type { JjRepo, WorkspaceHead } from "../ports/jj.ts";
 import { edges, watchedThreads, type CascadeThread, type Edge } from "../store/edges.ts";
 import { addTrigger, newestOfEdge, unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import type { OpRow } from "../store/ops.ts";
 import type { CascadeDeps } from "./deps.ts";
 import type { IntentChanges } from "./moves.ts";
-import { related, type Related } from "./related.ts";
-import { rewrittenBase } from "./standing.ts";
+import type { Related } from "./related.ts";
 import { madeByThread, suspectOf, takenAway, type Suspect } from "./taken.ts";
+import { factsFrom, isOpen, relate, settledView, type Asked } from "./transition-facts.ts";
 import type { Heads } from "./views.ts";
 
 /** One edge's parent head changed, as seen in one operation. */
@@ -110,22 +104,6 @@ function standsOn(db: CascadeDeps["db"], edge: Edge): CommitId | null {
       (i.state === "Reconciling" || i.state === "RecoveryRequired"),
   );
   return moving ? null : edge.lastSynchronized;
-}
-
-/**
- * jj's stale recovery shows a change twice until kiki, or a person, has chosen: no news of its thread's while an intent
- * of it is under way. `@` is exact all the time.
- */
-export function settledView<V extends { commitId: CommitId }>(
-  db: CascadeDeps["db"],
-  thread: ThreadId,
-  view: V | null,
-): (V & { settling: boolean }) | null {
-  if (view === null) return null;
-  const settling = unresolvedIntents(db, thread).some(
-    (i) => i.state === "Reconciling" || i.state === "RecoveryRequired",
-  );
-  return { ...view, settling };
 }
 
 /** Reads jj for every transition, all of them by one read where nothing was rewritten in between; no writes. */
@@ -220,22 +198,6 @@ async function decide(
   return classify(await factsFrom(jj, op, asked, answer));
 }
 
-/** `settling`: that its change shows up twice is no news (`settledView`). */
-interface At {
-  commitId: CommitId;
-  settling?: boolean;
-}
-
-/** What one edge has to know: where it starts, and where parent and child are. */
-interface Asked {
-  fromBase: CommitId;
-  /** Base the child was last brought onto, where `fromBase` is one it is only being brought onto. */
-  standsOn?: CommitId;
-  parent: At | null;
-  child: At | null;
-  merge?: boolean;
-}
-
 function askedOf(db: CascadeDeps["db"], transition: Transition): Asked {
   return {
     fromBase: startOf(db, transition.edge).tail,
@@ -246,87 +208,6 @@ function askedOf(db: CascadeDeps["db"], transition: Transition): Asked {
     child: settledView(db, transition.edge.child, transition.childAfter),
     merge: transition.merge,
   };
-}
-
-const NOTHING_ASKED: Related = { rows: new Map(), ids: new Set(), of: new Set() };
-
-/** An edge whose answer is not plain from the ids alone. */
-function isOpen(asked: Asked): asked is Asked & { parent: object; child: object } {
-  const { fromBase, parent, child, merge } = asked;
-  return parent !== null && child !== null && (parent.commitId !== fromBase || merge === true);
-}
-
-/** `known`: an earlier answer for the same operation, which may do. `also`: what else is to be known of commits. */
-async function relate(
-  jj: JjRepo,
-  op: OpId,
-  asked: readonly Asked[],
-  known: Related | null = null,
-  also: readonly CommitId[] = [],
-): Promise<Related> {
-  const open = asked.filter(isOpen);
-  const ids = new Set(also);
-  for (const id of open.flatMap((a) => [
-    a.parent.commitId,
-    a.child.commitId,
-    a.fromBase,
-    a.standsOn ?? a.fromBase,
-  ]))
-    ids.add(id);
-  const of = new Set(open.flatMap((a) => [a.child.commitId, a.fromBase]));
-  return ids.size === 0 ? NOTHING_ASKED : related(jj, op, ids, of, known);
-}
-
-/** Ancestry facts of one edge in the view of one operation. `jj-revset` when it does not know `fromBase`. */
-export async function transitionFacts(
-  jj: JjRepo,
-  op: OpId,
-  asked: Asked,
-): Promise<TransitionFacts> {
-  const answer = await relate(jj, op, [asked]);
-  if (isOpen(asked) && !answer.rows.has(asked.fromBase))
-    throw fail("failed", "jj-revset", `no commit ${asked.fromBase} in operation ${short(op)}`);
-  return factsFrom(jj, op, asked, answer);
-}
-
-async function factsFrom(
-  jj: JjRepo,
-  op: OpId,
-  asked: Asked,
-  answer: Related,
-): Promise<TransitionFacts> {
-  const { fromBase } = asked;
-  const toBase = asked.parent?.commitId ?? null;
-  const childHead = asked.child?.commitId ?? null;
-  const facts: TransitionFacts = {
-    fromBase,
-    toBase,
-    childHead,
-    toBaseInChild: false,
-    toBaseBehindFrom: false,
-    anchorInChild: false,
-    divergent: false,
-  };
-  if (toBase === null || childHead === null || toBase === fromBase) return facts;
-  const isBehind = (commit: CommitId, of: CommitId): boolean =>
-    answer.rows.get(commit)?.behind.includes(of) ?? false;
-  facts.divergent = [asked.parent, asked.child].some(
-    (at) => at?.settling !== true && answer.rows.get(at?.commitId ?? "")?.divergent === true,
-  );
-  facts.toBaseInChild = isBehind(toBase, childHead);
-  facts.toBaseBehindFrom = isBehind(toBase, fromBase);
-  facts.anchorInChild = facts.toBaseInChild;
-  // What classification asks for only when nothing before it decides costs reads of its own.
-  if (facts.divergent || facts.toBaseBehindFrom) return facts;
-  for (const anchor of new Set([fromBase, asked.standsOn ?? fromBase])) {
-    if (facts.anchorInChild) break;
-    const recorded = answer.rows.get(anchor);
-    const stands = recorded?.hidden === false && isBehind(anchor, childHead);
-    const at = { fromBase: anchor, toBase, childHead };
-    facts.anchorInChild =
-      recorded !== undefined && (stands || (await rewrittenBase(jj, op, recorded, at)) !== null);
-  }
-  return facts;
 }
 
 /** An edge's starting point changed between reading and writing; interpret again. */

@@ -16,7 +16,6 @@ import { readBundle } from "./bundle.ts";
 import { refreshMarker } from "./deliver.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { isOfCommand } from "./failed-command.ts";
-import { transitionFacts } from "./interpret.ts";
 import { pinHead, probeNow } from "./looks.ts";
 import { changeIntents } from "./moves.ts";
 import { meetHeadsOf } from "./one-head.ts";
@@ -26,6 +25,7 @@ import { recordRefusal, sceneOf } from "./reconcile.ts";
 import { standingStill } from "./still.ts";
 import type { Scene } from "./scene.ts";
 import { Stop, Unproven, type ReconcileOutcome } from "./stop.ts";
+import { transitionFacts } from "./transition-facts.ts";
 import type { Views } from "./views.ts";
 
 export interface Troubles {

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { transitionFacts } from "../../src/cascade/interpret.ts";
+import { transitionFacts } from "../../src/cascade/transition-facts.ts";
 import { classify } from "../../src/core/classify.ts";
 import { validateStack, type StackCommit } from "../../src/core/stack.ts";
 import type { CommitView, JjRepo, WorkspaceView } from "../../src/ports/jj.ts";

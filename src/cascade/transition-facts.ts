@@ -1,0 +1,126 @@
+/**
+ * Ancestry facts that a transition of a follows edge is classified by: what has to be asked of jj for an edge in the
+ * view of one operation, asked for many edges at once, and the facts from the answer.
+ */
+import { fail } from "../core/errors.ts";
+import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
+import { short } from "../core/ids.ts";
+import type { TransitionFacts } from "../core/classify.ts";
+import type { JjRepo } from "../ports/jj.ts";
+import { unresolvedIntents } from "../store/intents.ts";
+import type { CascadeDeps } from "./deps.ts";
+import { related, type Related } from "./related.ts";
+import { rewrittenBase } from "./standing.ts";
+
+/**
+ * jj's stale recovery shows a change twice until kiki, or a person, has chosen: no news of its thread's while an intent
+ * of it is under way. `@` is exact all the time.
+ */
+export function settledView<V extends { commitId: CommitId }>(
+  db: CascadeDeps["db"],
+  thread: ThreadId,
+  view: V | null,
+): (V & { settling: boolean }) | null {
+  if (view === null) return null;
+  const settling = unresolvedIntents(db, thread).some(
+    (i) => i.state === "Reconciling" || i.state === "RecoveryRequired",
+  );
+  return { ...view, settling };
+}
+
+/** `settling`: that its change shows up twice is no news (`settledView`). */
+interface At {
+  commitId: CommitId;
+  settling?: boolean;
+}
+
+/** What one edge has to know: where it starts, and where parent and child are. */
+export interface Asked {
+  fromBase: CommitId;
+  /** Base the child was last brought onto, where `fromBase` is one it is only being brought onto. */
+  standsOn?: CommitId;
+  parent: At | null;
+  child: At | null;
+  merge?: boolean;
+}
+
+const NOTHING_ASKED: Related = { rows: new Map(), ids: new Set(), of: new Set() };
+
+/** An edge whose answer is not plain from the ids alone. */
+export function isOpen(asked: Asked): asked is Asked & { parent: object; child: object } {
+  const { fromBase, parent, child, merge } = asked;
+  return parent !== null && child !== null && (parent.commitId !== fromBase || merge === true);
+}
+
+/** `known`: an earlier answer for the same operation, which may do. `also`: what else is to be known of commits. */
+export async function relate(
+  jj: JjRepo,
+  op: OpId,
+  asked: readonly Asked[],
+  known: Related | null = null,
+  also: readonly CommitId[] = [],
+): Promise<Related> {
+  const open = asked.filter(isOpen);
+  const ids = new Set(also);
+  for (const id of open.flatMap((a) => [
+    a.parent.commitId,
+    a.child.commitId,
+    a.fromBase,
+    a.standsOn ?? a.fromBase,
+  ]))
+    ids.add(id);
+  const of = new Set(open.flatMap((a) => [a.child.commitId, a.fromBase]));
+  return ids.size === 0 ? NOTHING_ASKED : related(jj, op, ids, of, known);
+}
+
+/** Ancestry facts of one edge in the view of one operation. `jj-revset` when it does not know `fromBase`. */
+export async function transitionFacts(
+  jj: JjRepo,
+  op: OpId,
+  asked: Asked,
+): Promise<TransitionFacts> {
+  const answer = await relate(jj, op, [asked]);
+  if (isOpen(asked) && !answer.rows.has(asked.fromBase))
+    throw fail("failed", "jj-revset", `no commit ${asked.fromBase} in operation ${short(op)}`);
+  return factsFrom(jj, op, asked, answer);
+}
+
+export async function factsFrom(
+  jj: JjRepo,
+  op: OpId,
+  asked: Asked,
+  answer: Related,
+): Promise<TransitionFacts> {
+  const { fromBase } = asked;
+  const toBase = asked.parent?.commitId ?? null;
+  const childHead = asked.child?.commitId ?? null;
+  const facts: TransitionFacts = {
+    fromBase,
+    toBase,
+    childHead,
+    toBaseInChild: false,
+    toBaseBehindFrom: false,
+    anchorInChild: false,
+    divergent: false,
+  };
+  if (toBase === null || childHead === null || toBase === fromBase) return facts;
+  const isBehind = (commit: CommitId, of: CommitId): boolean =>
+    answer.rows.get(commit)?.behind.includes(of) ?? false;
+  facts.divergent = [asked.parent, asked.child].some(
+    (at) => at?.settling !== true && answer.rows.get(at?.commitId ?? "")?.divergent === true,
+  );
+  facts.toBaseInChild = isBehind(toBase, childHead);
+  facts.toBaseBehindFrom = isBehind(toBase, fromBase);
+  facts.anchorInChild = facts.toBaseInChild;
+  // What classification asks for only when nothing before it decides costs reads of its own.
+  if (facts.divergent || facts.toBaseBehindFrom) return facts;
+  for (const anchor of new Set([fromBase, asked.standsOn ?? fromBase])) {
+    if (facts.anchorInChild) break;
+    const recorded = answer.rows.get(anchor);
+    const stands = recorded?.hidden === false && isBehind(anchor, childHead);
+    const at = { fromBase: anchor, toBase, childHead };
+    facts.anchorInChild =
+      recorded !== undefined && (stands || (await rewrittenBase(jj, op, recorded, at)) !== null);
+  }
+  return facts;
+}
