@@ -12,9 +12,8 @@ import {
   type BoundaryWorth,
 } from "../core/barrier.ts";
 import type { HookDecision } from "../core/hook-decision.ts";
-import { threadPaths } from "../core/paths.ts";
 import type { SerialPlace } from "../core/serial.ts";
-import { isPrepared, needsMarker } from "../core/intent.ts";
+import { isPrepared } from "../core/intent.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
 import {
   admit,
@@ -36,7 +35,8 @@ import { genericDecision, payloadDecision } from "./decisions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
 import { isUnseen } from "./unseen-calls.ts";
-import { changeIntents, fileEffect } from "./moves.ts";
+import { ensureMarker, refreshMarker } from "./marker.ts";
+import { changeIntents } from "./moves.ts";
 import { arrive, endReused, isSerial } from "./serial.ts";
 import { besideOthers, noteViolation } from "./siblings.ts";
 import { blockText, HOLD_TEXT, NOT_READY_TEXT } from "./texts.ts";
@@ -413,22 +413,4 @@ export function forgetHeld(
 ): void {
   for (const h of boundary.holds.values())
     if (whose(h.call)) h.settle(genericDecision(deps, caller, HOLD_TEXT));
-}
-
-/** Written, durably, before the tuple commits: hooks that cannot reach the daemon look at it. */
-export function ensureMarker(deps: CascadeDeps, threadId: string, intentId: string): void {
-  const paths = threadPaths(deps.stateDir, deps.repoId, threadId);
-  fileEffect(deps, "marker-written", () =>
-    deps.files.writeDurable(paths.barrier, `${intentId}\n`, 0o600),
-  );
-}
-
-/** Makes the marker what the intents say: the row is the authority, the file its projection. */
-export function refreshMarker(deps: CascadeDeps, threadId: string): void {
-  const needing = unresolvedIntents(deps.db, threadId).find((i) =>
-    needsMarker(i.state, i.barrier !== null),
-  );
-  if (needing !== undefined) return ensureMarker(deps, threadId, needing.intentId);
-  const { barrier } = threadPaths(deps.stateDir, deps.repoId, threadId);
-  fileEffect(deps, "marker-removed", () => deps.files.removeDurable(barrier));
 }

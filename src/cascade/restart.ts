@@ -16,9 +16,9 @@ import { liveSession, retireForGood, sessionById, type SessionRow } from "../sto
 import { endedForNothing } from "../store/stopped-processes.ts";
 import type { Boundary, Settling } from "./boundary.ts";
 import { genericDecision } from "./decisions.ts";
-import { ensureMarker, refreshMarker } from "./deliver.ts";
 import type { CascadeDeps, HookCaller, Startup } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
+import { ensureMarker, refreshMarker } from "./marker.ts";
 import { agentEffect, alongside, changeIntents } from "./moves.ts";
 import { isUnderWay, reconcile } from "./reconcile.ts";
 import { restartNeed, type RestartNeed } from "./restart-need.ts";
