@@ -1,40 +1,19 @@
 /**
- * Delivery: the answers to `PreToolUse` and `Hold`. Decided from durable state by core/barrier; this file gathers the
- * facts, acts, and records. Decisions of one thread run one after another; a settlement runs beside them.
+ * Delivery: the answers to `PreToolUse` and `Hold`. core/barrier decides, from what is durable (`boundary-facts.ts`);
+ * this file acts and records. Decisions of one thread run one after another; a settlement runs beside them.
  */
-import {
-  AFTER_BLOCK,
-  decideBoundary,
-  type ActiveBarrier,
-  type ActiveRestart,
-  type BoundaryDecision,
-  type BoundaryFacts,
-  type BoundaryWorth,
-} from "../core/barrier.ts";
+import { AFTER_BLOCK, decideBoundary, type BoundaryDecision } from "../core/barrier.ts";
 import type { HookDecision } from "../core/hook-decision.ts";
-import type { SerialPlace } from "../core/serial.ts";
-import { isPrepared } from "../core/intent.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
-import {
-  admit,
-  blockedInARow,
-  hasCopy,
-  openCalls,
-  retireCallId,
-  type AdmissionRow,
-} from "../store/admissions.ts";
+import { admit, openCalls, retireCallId, type AdmissionRow } from "../store/admissions.ts";
 import { writeBeforeAnswer } from "../store/db.ts";
 import { noteActivity } from "../store/edges.ts";
-import { promptNumber } from "../store/deliveries.ts";
-import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
-import { boundaryProof } from "../store/serial.ts";
-import { sessionById } from "../store/sessions.ts";
 import { batchOf } from "./batch.ts";
+import { boundaryFacts, decidedFor, type AskedCall } from "./boundary-facts.ts";
 import { Boundary, type HeldCall, type Hold } from "./boundary.ts";
 import { genericDecision, payloadDecision } from "./decisions.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import type { Inbox } from "./inbox.ts";
-import { isUnseen } from "./unseen-calls.ts";
 import { ensureMarker, refreshMarker } from "./marker.ts";
 import { changeIntents } from "./moves.ts";
 import { arrive, endReused, isSerial } from "./serial.ts";
@@ -47,15 +26,6 @@ type PreTool = Extract<HarnessEvent, { type: "PreTool" }>;
 
 /** Acknowledgements one call may make before its own decision: one per intent of the thread. */
 const MAX_DECISIONS_PER_CALL = 50;
-
-/** A call as it is decided about. */
-interface Asked {
-  call: HeldCall;
-  open: readonly AdmissionRow[];
-  sessionId: string;
-  /** Main calls of a serial harness. */
-  place?: SerialPlace;
-}
 
 export interface DeliverDeps {
   deps: CascadeDeps;
@@ -158,7 +128,7 @@ export class Deliver {
     };
   }
 
-  async #decide(caller: HookCaller, at: Asked): Promise<HookDecision> {
+  async #decide(caller: HookCaller, at: AskedCall): Promise<HookDecision> {
     const { call, open } = at;
     const boundary = this.#d.boundary(caller.incarnation);
     for (let round = 0; round < MAX_DECISIONS_PER_CALL; round += 1) {
@@ -168,7 +138,7 @@ export class Deliver {
           return this.#pass(caller, call);
         return this.#hold(caller, call);
       }
-      const facts = this.#facts(caller, at);
+      const facts = boundaryFacts(this.#d.deps.db, caller, at);
       const decision = decideBoundary(facts);
       const why = waitsFor(facts, decision);
       if (why !== null) {
@@ -183,49 +153,6 @@ export class Deliver {
       refreshMarker(this.#d.deps, caller.threadId);
     }
     throw new Error("too many acknowledgements for one call");
-  }
-
-  #facts(caller: HookCaller, { call, open, sessionId, place }: Asked): BoundaryFacts {
-    const { db } = this.#d.deps;
-    const unresolved = unresolvedIntents(db, caller.threadId);
-    const active =
-      unresolved.find((i) => i.barrier !== null && i.state !== "TopologyDiverged") ?? null;
-    const started = unresolved.find(
-      (i) => i.restart !== null && isPrepared(i.state) && !i.exhausted,
-    );
-    const next = nextReady(unresolved, active ?? started ?? null);
-    return {
-      agentId: call.agentId === "" ? null : call.agentId,
-      batch: { incarnation: caller.incarnation, ordinal: call.ordinal },
-      admission: decidedFor(call, open)?.admission ?? null,
-      active: active === null ? null : toBarrier(active, sessionId),
-      restart: started === undefined ? null : toRestart(db, started),
-      promptOrdinal:
-        started === undefined || call.promptId === null
-          ? null
-          : promptNumber(db, caller.threadId, caller.incarnation, call.promptId),
-      unknownBatch:
-        call.agentId === "" && open.some((c) => c.agentId === "" && isUnseen(c.toolUseId)),
-      next:
-        next === null
-          ? null
-          : { intentId: next.intentId, state: next.state, exhausted: next.exhausted },
-      blockedInARow: next?.state === "Detected" ? blockedInARow(db, caller.incarnation) : 0,
-      hasCopy:
-        active !== null &&
-        call.agentId !== "" &&
-        hasCopy(db, caller.incarnation, call.agentId, active.intentId),
-      ...(place === undefined ? {} : { place }),
-      // Asked only where something is to be told: this is every call's path.
-      ...(active === null && next === null ? {} : { proof: this.#worth(caller, open) }),
-    };
-  }
-
-  #worth({ incarnation }: HookCaller, open: readonly AdmissionRow[]): BoundaryWorth {
-    return {
-      ...boundaryProof(this.#d.deps.db, incarnation),
-      inFlight: open.some((c) => c.admission === "PassThrough" && !c.resolved),
-    };
   }
 
   async #act(
@@ -356,52 +283,12 @@ export class Deliver {
   }
 }
 
-/** What was decided for a call's batch: a refusal, once one of it was refused, whatever passed before. */
-function decidedFor(
-  call: Pick<HeldCall, "agentId" | "ordinal">,
-  open: readonly AdmissionRow[],
-): AdmissionRow | null {
-  const batch = open.filter((c) => c.agentId === call.agentId && c.ordinal === call.ordinal);
-  return batch.find((c) => c.admission === "Block") ?? batch[0] ?? null;
-}
-
 /** The identity of a batch: of a serial harness the response by its record, else the number is the turn's as well. */
 export function tupleOf(
   { incarnation }: HookCaller,
   { ordinal, modelTurn }: Pick<HeldCall, "ordinal" | "modelTurn">,
 ): { incarnation: string; turn: number; batch: number } {
   return { incarnation, turn: modelTurn ?? ordinal, batch: ordinal };
-}
-
-function toBarrier(i: IntentRow, sessionId: string): ActiveBarrier {
-  return {
-    intentId: i.intentId,
-    // A recovery that goes on by itself is a reconciliation to whoever waits for it.
-    state: i.recovering ? "Reconciling" : i.state,
-    batch: { incarnation: i.barrier!.incarnation, ordinal: i.barrier!.batch },
-    completed: i.batchCompletedAt !== null,
-    receipt: i.receipt,
-    sessionChanged: i.receiptSession !== null && i.receiptSession !== sessionId,
-    redeliveries: i.softRedeliveryCount,
-  };
-}
-
-function toRestart(db: CascadeDeps["db"], i: IntentRow): ActiveRestart {
-  const { incarnation } = i.restart!;
-  const session = sessionById(db, incarnation);
-  // Before the handshake nothing of it counts.
-  const echoedAt = session?.readyAt == null ? null : session.echoPrompt;
-  return { intentId: i.intentId, incarnation, echoedAt };
-}
-
-/** Oldest unresolved intent that may be worked on: those of an edge wait behind a diverged one of that edge. */
-function nextReady(unresolved: readonly IntentRow[], active: IntentRow | null): IntentRow | null {
-  const diverged = new Set<string>();
-  for (const intent of unresolved) {
-    if (intent.state === "TopologyDiverged") diverged.add(intent.parentThreadId);
-    else if (intent !== active && !diverged.has(intent.parentThreadId)) return intent;
-  }
-  return null;
 }
 
 /** Their batch is over, so that whoever asked has gone; a hook that is there all the same denies. */
