@@ -4,16 +4,12 @@
  * Built on Bun.spawn (1.4.5) and not on execa: it costs 3 ms less per command, jj runs many times a second, and the
  * one thing execa would add — ending a command on time-out — both do for the leader alone; a grandchild that holds
  * the pipe then delays the result by seconds. Hence a process group per command, ended as a whole.
- *
- * Standard streams are nameless temporary files, not pipes. With some twenty commands started at once Bun 1.4.5
- * now and then never reports the end of a pipe whose command has long exited; a file is complete when its writer
- * has exited, whoever else still holds it.
  */
 import { commandEnv } from "../core/daemon-env.ts";
-import { closeSync, constants, fstatSync, openSync, readSync, statSync } from "node:fs";
-import { constants as osConstants, tmpdir } from "node:os";
-import { errorLine, fail } from "../core/errors.ts";
-import { namelessFile } from "./files.ts";
+import { closeSync, constants, openSync, statSync } from "node:fs";
+import { constants as osConstants } from "node:os";
+import { fail } from "../core/errors.ts";
+import { CommandFiles } from "./command-files.ts";
 
 export interface RunRequest {
   /** Program (looked up on `env.PATH` when it has no slash) and arguments; never a shell line. */
@@ -53,9 +49,6 @@ const KILLED_MS = 500;
 const KILLED_POLL_MS = 5;
 /** How often a running command's output is measured against its cap. */
 const SIZE_CHECK_MS = 200;
-
-/** Linux: a file there never meets a disk (5 ms less on a busy one). Elsewhere, or when full, TMPDIR serves. */
-const MEMORY_FOLDERS = process.platform === "linux" ? ["/dev/shm"] : [];
 
 /** The allow-listed part of `from` (default: this process's environment), with `extra` on top. */
 export function baseEnv(
@@ -330,69 +323,6 @@ function started<T>(request: Pick<RunRequest, "argv" | "cwd">, spawn: () => T): 
       `install ${request.argv[0]}, or add its folder to PATH`,
     );
   }
-}
-
-const NONE = -1;
-
-/** Standard streams of one command as files without a name. */
-class CommandFiles {
-  stdinFd: number | null = null;
-  stdoutFd = NONE;
-  stderrFd = NONE;
-
-  constructor(input: string | Uint8Array | undefined) {
-    try {
-      if (input !== undefined) this.stdinFd = outputFile(input);
-      this.stdoutFd = outputFile();
-      this.stderrFd = outputFile();
-    } catch (error) {
-      // Out of descriptors, for example: those already taken would make it worse.
-      this.close();
-      throw error;
-    }
-  }
-
-  size(): number {
-    return fstatSync(this.stdoutFd).size + fstatSync(this.stderrFd).size;
-  }
-
-  stdout(cap: number): Buffer {
-    return readUpTo(this.stdoutFd, cap);
-  }
-
-  stderr(cap: number): Buffer {
-    return readUpTo(this.stderrFd, cap);
-  }
-
-  close(): void {
-    for (const fd of [this.stdinFd, this.stdoutFd, this.stderrFd]) {
-      if (fd !== null && fd !== NONE) closeSync(fd);
-    }
-  }
-}
-
-function outputFile(content?: string | Uint8Array): number {
-  try {
-    return namelessFile([...MEMORY_FOLDERS, tmpdir()], content);
-  } catch (error) {
-    throw fail(
-      "failed",
-      "command-temp",
-      `no temporary file can be made in ${tmpdir()}: ${errorLine(error)}`,
-      "free some space there, or set TMPDIR to another folder",
-    );
-  }
-}
-
-function readUpTo(fd: number, cap: number): Buffer {
-  const bytes = Buffer.alloc(Math.min(fstatSync(fd).size, cap));
-  let at = 0;
-  while (at < bytes.length) {
-    const length = readSync(fd, bytes, at, bytes.length - at, at);
-    if (length === 0) break;
-    at += length;
-  }
-  return bytes.subarray(0, at);
 }
 
 /** SIGTERM to the group, SIGKILL after the grace; returns when nobody is left. The leader's pid is the group's id. */
