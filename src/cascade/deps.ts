@@ -10,7 +10,7 @@ import type { Log } from "../ports/log.ts";
 import type { Processes } from "../ports/processes.ts";
 import type { Db } from "../store/db.ts";
 
-/** Durable file work, handed in because only `backends/files.ts` may touch the disk. */
+/** Durable file work, and second names of files, handed in because only backends may touch the disk. */
 export interface CascadeFiles {
   writeDurable(path: string, bytes: string | Uint8Array, mode: number): void;
   /** A file that is not there is success. */

@@ -15,6 +15,7 @@ import { processesFor } from "../backends/processes/select.ts";
 import { terminalsFor } from "../backends/processes/terminals.ts";
 import { installPrograms, type Programs } from "../backends/programs.ts";
 import { createRecipes } from "../backends/recipes.ts";
+import * as secondNames from "../backends/second-names.ts";
 import { openTmux } from "../backends/tmux/tmux.ts";
 import { readVersioned } from "../backends/versioned.ts";
 import { mendThreadCredentials, rotateThreadCredential } from "../authority/thread-credentials.ts";
@@ -71,12 +72,12 @@ const cascadeFiles: CascadeFiles = {
   copyInto: files.copyInto,
   sha256: files.sha256,
   changedAt: files.changedAt,
-  stamp: files.stamp,
-  hardLink: files.hardLink,
+  stamp: secondNames.stamp,
+  hardLink: secondNames.hardLink,
   removeTree: files.removeTree,
-  isBehindLink: files.isBehindLink,
+  isBehindLink: secondNames.isBehindLink,
   moveFile: files.moveFile,
-  putBack: files.putBack,
+  putBack: secondNames.putBack,
   removeEmptyFolders: files.removeEmptyFolders,
 };
 

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { createJj } from "../../src/backends/jj/backend.ts";
 import { realClock } from "../../src/backends/clock.ts";
 import { realIds } from "../../src/backends/ids.ts";
-import * as files from "../../src/backends/files.ts";
+import * as durable from "../../src/backends/files.ts";
+import * as secondNames from "../../src/backends/second-names.ts";
 import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeDeps } from "../../src/cascade/deps.ts";
 import { makeExclusive, Patience } from "../../src/daemon/exclusive.ts";
@@ -129,7 +130,7 @@ export async function makeRig(
       exclusive: makeExclusive(through, queues, "jj", () => Promise.resolve(), patience).exclusive,
       standStill: options.standStill?.(db, stateDir) ?? NOTHING_RUNS,
       harness: () => options.harness ?? harness,
-      files,
+      files: { ...durable, ...secondNames },
       fsEvents: options.fsEvents ?? {
         watch: () =>
           Promise.resolve({ armed: false, reason: "test", stop: () => Promise.resolve() }),
