@@ -33,7 +33,7 @@ import {
   type CreationDeps,
 } from "./creation-deps.ts";
 import { CREATE_STEPS } from "./creation-steps.ts";
-import type { AnyStep, StepDef } from "./saga-runner.ts";
+import type { AnyStep, StepDef } from "./saga.ts";
 
 const RETRY = planOf(REPAIRS.retryCreation);
 const CLEAN_UP = planOf(REPAIRS.cleanUpCreation);

@@ -21,7 +21,7 @@ import { threadById } from "../store/threads.ts";
 import type { Db } from "../store/db.ts";
 import { threadOf, type CreateContext } from "./creation-deps.ts";
 import { recordedEnv } from "./launch-prepare.ts";
-import { SagaSuspended, type StepDef } from "./saga-runner.ts";
+import { SagaSuspended, type StepDef } from "./saga.ts";
 
 /** A log is cut to its newest half beyond this. */
 const MAX_LOG_BYTES = 4 * 1024 * 1024;

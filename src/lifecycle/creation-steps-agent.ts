@@ -11,7 +11,7 @@ import {
 import { conversationFor, prepareLaunch } from "./launch-prepare.ts";
 import { readLaunch, verifyFiles, type LaunchFile } from "./launch.ts";
 import { releaseNow } from "./release-settings.ts";
-import type { StepDef } from "./saga-runner.ts";
+import type { StepDef } from "./saga.ts";
 
 const SECRET_BYTES = 32;
 const SECRET_TEXT = /^[0-9a-f]{64}$/;

@@ -19,7 +19,7 @@ import {
   type FoundWorkspace,
   type Tokens,
 } from "./creation-jj.ts";
-import type { Observation, StepDef } from "./saga-runner.ts";
+import type { Observation, StepDef } from "./saga.ts";
 import { removeWorkspaceFolder } from "./workspace-removal.ts";
 
 // ---- allocate -----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import { write } from "../store/db.ts";
 import { sessionById } from "../store/sessions.ts";
 import { evidenceOf, threadOf, type CreateContext } from "./creation-deps.ts";
 import { paneGone, tmuxOf, type GateIdentity } from "./creation-steps-session.ts";
-import { SagaSuspended, type StepDef } from "./saga-runner.ts";
+import { SagaSuspended, type StepDef } from "./saga.ts";
 
 /** From the open gate to the handshake. */
 export const READY_TIMEOUT_MS = 60_000;

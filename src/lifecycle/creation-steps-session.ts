@@ -23,7 +23,7 @@ import {
 } from "./creation-deps.ts";
 import type { ConfigEvidence } from "./creation-steps-agent.ts";
 import { provedLaunch } from "./launch.ts";
-import type { StepDef } from "./saga-runner.ts";
+import type { StepDef } from "./saga.ts";
 
 export const TAG_THREAD = "@kiki_thread";
 const TAG_OP = "@kiki_op";

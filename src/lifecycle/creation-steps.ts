@@ -5,7 +5,7 @@ import { credentialStep, harnessConfigStep } from "./creation-steps-agent.ts";
 import { allocateStep, bookmarkStep, headStep, workspaceStep } from "./creation-steps-jj.ts";
 import { readyStep } from "./creation-steps-ready.ts";
 import { gateStep, launchStep, sessionStep } from "./creation-steps-session.ts";
-import type { AnyStep } from "./saga-runner.ts";
+import type { AnyStep } from "./saga.ts";
 
 /** In the order of `CREATE_PLAN`; the runner checks that the two agree. */
 export const CREATE_STEPS: readonly AnyStep<CreateContext>[] = [

@@ -49,7 +49,8 @@ import type { Launch } from "./launch.ts";
 import { QuietAgents } from "./quiet-agents.ts";
 import { releaseAllSettings, releaseSettings } from "./release-settings.ts";
 import { Relaunch } from "./relaunch.ts";
-import { runSaga, SagaSuspended, type Saga } from "./saga-runner.ts";
+import { runSaga } from "./saga-runner.ts";
+import { SagaSuspended, type Saga } from "./saga.ts";
 import { Signals } from "./signals.ts";
 
 export interface Created {

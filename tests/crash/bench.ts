@@ -5,7 +5,8 @@
 import { join } from "node:path";
 import { LIFECYCLE_OP_KINDS, type Lifecycle } from "../../src/core/lifecycle.ts";
 import type { CrashMoment, SagaEnd, SagaPlan } from "../../src/core/saga.ts";
-import { runSaga, takeUp, type Saga, type SagaFailure } from "../../src/lifecycle/saga-runner.ts";
+import { runSaga, takeUp } from "../../src/lifecycle/saga-runner.ts";
+import type { Saga, SagaFailure } from "../../src/lifecycle/saga.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { connect, write, type Db } from "../../src/store/db.ts";
 import {

@@ -4,7 +4,7 @@
  * notes whatever no saga may do. It outlives every daemon.
  */
 import type { SagaPlan, SagaStepPlan } from "../../src/core/saga.ts";
-import type { AnyStep, Observation } from "../../src/lifecycle/saga-runner.ts";
+import type { AnyStep, Observation } from "../../src/lifecycle/saga.ts";
 import type { Db } from "../../src/store/db.ts";
 
 /** How an effect that was under way turns out once its daemon has died. */

@@ -4,13 +4,8 @@
  */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
-import {
-  runSaga,
-  SagaSuspended,
-  takeUp,
-  type Observation,
-  type Saga,
-} from "../../src/lifecycle/saga-runner.ts";
+import { runSaga, takeUp } from "../../src/lifecycle/saga-runner.ts";
+import { SagaSuspended, type Observation, type Saga } from "../../src/lifecycle/saga.ts";
 import type { Db } from "../../src/store/db.ts";
 import { insertOperation, operationById, stepsOf } from "../../src/store/lifecycle-ops.ts";
 import { FakeClock } from "../fakes/clock.ts";

@@ -1,7 +1,8 @@
 /** The runner alone, on a saga of toy steps: journal order, observation before repetition, unwinding, suspension. */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { fail } from "../../src/core/errors.ts";
-import { runSaga, SagaSuspended } from "../../src/lifecycle/saga-runner.ts";
+import { runSaga } from "../../src/lifecycle/saga-runner.ts";
+import { SagaSuspended } from "../../src/lifecycle/saga.ts";
 import type { Db } from "../../src/store/db.ts";
 import { operationById, startStep, stepsOf } from "../../src/store/lifecycle-ops.ts";
 import { removeTempDirs } from "../support/temp.ts";

@@ -1,7 +1,7 @@
 /** A saga of three toy steps on a database of its own, for tests of the runner alone. */
 import { CREATE_PLAN } from "../../src/core/plans/agent.ts";
 import type { SagaPlan, SagaStepPlan } from "../../src/core/saga.ts";
-import type { AnyStep, Observation, Saga } from "../../src/lifecycle/saga-runner.ts";
+import type { AnyStep, Observation, Saga } from "../../src/lifecycle/saga.ts";
 import { NO_CRASH } from "../../src/ports/crash.ts";
 import { stepsOf } from "../../src/store/lifecycle-ops.ts";
 import { FakeClock } from "../fakes/clock.ts";
