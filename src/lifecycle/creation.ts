@@ -5,8 +5,7 @@ import { errorLine, fail } from "../core/errors.ts";
 import type { IncarnationId, LifecycleOpId, ThreadId } from "../core/ids.ts";
 import { threadPaths } from "../core/paths.ts";
 import { CREATE_PLAN } from "../core/plans/agent.ts";
-import { acknowledgeAttention, raiseAttention } from "../store/attention.ts";
-import { write, type Db } from "../store/db.ts";
+import { write } from "../store/db.ts";
 import { appendEvent } from "../store/events.ts";
 import {
   insertOperation,
@@ -15,32 +14,20 @@ import {
   runningOperations,
   type OperationRow,
 } from "../store/lifecycle-ops.ts";
-import { deleteLink, insertThread, setLifecycle, slugTaken, threadById } from "../store/threads.ts";
-import {
-  envFile,
-  type CreateArgs,
-  type CreateContext,
-  type CreateInput,
-  type CreationDeps,
-  settingsOf,
-} from "./creation-deps.ts";
+import { insertThread, slugTaken } from "../store/threads.ts";
+import { envFile, type CreateInput, type CreationDeps, settingsOf } from "./creation-deps.ts";
 import { chooseNames, NameReservations } from "./creation-names.ts";
 import { planCreation, type CreationPlan } from "./creation-plan.ts";
 import {
   beginRepair,
   dropStash,
   leftToUndo,
-  repairFailed,
-  repairFinished,
-  repairPlan,
-  repairSteps,
   stale,
   type CreationRepair,
   type RepairArgs,
-  type RepairContext,
 } from "./creation-repair.ts";
 import { failedCreation, planRetry, retryBase, type RetryCaller } from "./creation-retry.ts";
-import { CREATE_STEPS } from "./creation-steps.ts";
+import { isCreationRepair, repairSagaOf, sagaOf } from "./creation-sagas.ts";
 import { sweepForgotten } from "./creation-sweep.ts";
 import type { BaseChoice } from "./creation-base.ts";
 import { Gate } from "./gate.ts";
@@ -50,7 +37,7 @@ import { QuietAgents } from "./quiet-agents.ts";
 import { releaseAllSettings, releaseSettings } from "./release-settings.ts";
 import { Relaunch } from "./relaunch.ts";
 import { runSaga } from "./saga-runner.ts";
-import { SagaSuspended, type Saga } from "./saga.ts";
+import { SagaSuspended } from "./saga.ts";
 import { Signals } from "./signals.ts";
 
 export interface Created {
@@ -316,89 +303,4 @@ function planChanged(): Error {
     "what you confirmed is not what would happen now: something it is based on has changed",
     "run kk new again and look at the new plan",
   );
-}
-
-interface Around {
-  signals: Signals;
-  gate: Gate;
-  stopping: AbortSignal;
-}
-
-function contextOf(deps: CreationDeps, op: OperationRow, around: Around): CreateContext {
-  const { threadId, operationId } = op;
-  return {
-    deps,
-    signals: around.signals,
-    stopping: around.stopping,
-    operationId,
-    threadId,
-    args: op.args as CreateArgs,
-    trouble: () => around.gate.trouble(threadId),
-    composerSeen: (incarnation) => around.gate.composerSeen(incarnation),
-  };
-}
-
-/** What every saga of a thread shares, whatever its steps work with. */
-function common(deps: CreationDeps, op: OperationRow, around: Around) {
-  const { db, clock, crash, log } = deps;
-  const progressed = (): void => around.signals.notify(op.threadId);
-  const { stopping } = around;
-  return { operationId: op.operationId, db, clock, crash, log, stopping, progressed };
-}
-
-function sagaOf(deps: CreationDeps, op: OperationRow, around: Around): Saga<CreateContext> {
-  const { threadId, operationId } = op;
-  return {
-    ...common(deps, op, around),
-    plan: CREATE_PLAN,
-    steps: CREATE_STEPS,
-    ctx: contextOf(deps, op, around),
-    // The handshake's own transaction ends a creation (gate.ts); a journal that ended otherwise is a bug.
-    onFinished: (db) => setLifecycle(db, threadId, "Creating", "Active"),
-    onFailed: (db, error) => creationFailed(db, deps, threadId, operationId, error),
-  };
-}
-
-function isCreationRepair(op: OperationRow): boolean {
-  const { repair } = op.args as Partial<RepairArgs>;
-  return repair === "retry" || repair === "clean-up";
-}
-
-function repairSagaOf(deps: CreationDeps, op: OperationRow, around: Around): Saga<RepairContext> {
-  const { threadId, operationId } = op;
-  const args = op.args as RepairArgs;
-  const failed = contextOf(deps, operationById(deps.db, args.failed)!, around);
-  const ctx: RepairContext = { deps, operationId, threadId, args, failed };
-  return {
-    ...common(deps, op, around),
-    plan: repairPlan(args.repair),
-    steps: repairSteps(args.repair),
-    ctx,
-    onFinished: (db) => repairFinished(db, ctx),
-    onFailed: (db, error) => repairFailed(db, ctx, error),
-  };
-}
-
-/** The row stays, with its journal; its edge goes, so that nothing waits for a thread that is not there. */
-function creationFailed(
-  db: Db,
-  deps: CreationDeps,
-  threadId: ThreadId,
-  operationId: LifecycleOpId,
-  error: string,
-): void {
-  const now = deps.clock.now();
-  deleteLink(db, threadId);
-  setLifecycle(db, threadId, "Creating", "CreateFailed");
-  acknowledgeAttention(db, threadId, "startup-dialog", now);
-  const name = threadById(db, threadId)?.name ?? threadId;
-  raiseAttention(db, {
-    threadId,
-    kind: "create-failed",
-    dedupKey: operationId,
-    message: `"${name}" could not be made: ${error}`,
-    loud: false,
-    now,
-  });
-  appendEvent(db, { threadId, kind: "lifecycle", data: { to: "CreateFailed" }, now });
 }
