@@ -8,7 +8,6 @@ import { errorLine } from "../core/errors.ts";
 import type { IncarnationId, IntentId, OpId, ThreadId } from "../core/ids.ts";
 import { isPrepared } from "../core/intent.ts";
 import { plainPrompt, startupPrompt } from "../core/payload.ts";
-import { acknowledgeAttention } from "../store/attention.ts";
 import { deliveryOf, givenUpBehind, startedFor } from "../store/deliveries.ts";
 import { cascadeThread, watchedThreads } from "../store/edges.ts";
 import { intentById, type IntentRow } from "../store/intents.ts";
@@ -21,6 +20,7 @@ import type { Inbox } from "./inbox.ts";
 import { ensureMarker, refreshMarker } from "./marker.ts";
 import { agentEffect, alongside, changeIntents } from "./moves.ts";
 import { isUnderWay, reconcile } from "./reconcile.ts";
+import { answered, sayExhausted, sayNotNow, sayNotStarted } from "./restart-attention.ts";
 import { restartNeed, type RestartNeed } from "./restart-need.ts";
 import { HOLD_TEXT } from "./texts.ts";
 import { forgetTyped, typedForInput } from "./typed.ts";
@@ -70,7 +70,7 @@ export class Restarts {
     const work = deps.queues.run(`restart:${threadId}`, run).catch((error: unknown) => {
       deps.log.error(`restarting the agent of ${threadId} failed`, error);
       try {
-        this.#trouble(threadId, errorLine(error));
+        sayNotStarted(deps, threadId, errorLine(error));
       } catch (again) {
         // A disk that is full stops both; what is durable is taken up by the next boot.
         deps.log.error("and that could not be recorded", again);
@@ -138,7 +138,7 @@ export class Restarts {
       deps.settings.attempts,
     );
     if (!after.exhausted) return () => undefined;
-    this.#surface(intent);
+    sayExhausted(deps, intent);
     return alongside(deps, (changes) => changes.exhausted(intent.intentId, deps.clock.now()));
   }
 
@@ -149,7 +149,7 @@ export class Restarts {
     // The machine's own word that this is one of the two writes an exhausted delivery takes.
     deliver(deliveryOf(deps.db, intentId), { type: "retry-delivery" }, deps.settings.attempts);
     const committed = alongside(deps, (changes) => changes.retried(intentId, epoch));
-    this.#answered(threadId, intentId);
+    answered(deps, threadId, intentId);
     return () => {
       committed();
       this.consider(threadId);
@@ -166,7 +166,7 @@ export class Restarts {
     const committed = alongside(deps, (changes) =>
       changes.discarded(intentId, { approvalId, now }),
     );
-    this.#answered(threadId, intentId);
+    answered(deps, threadId, intentId);
     return () => {
       committed();
       this.#goOnWithout(threadId, intentId);
@@ -187,7 +187,7 @@ export class Restarts {
     while (!this.#stopping.signal.aborted) {
       const need = restartNeed(db, threadId, demanded);
       if (need === null) return this.#startEnded(threadId);
-      if (need.act === "surface") return this.#surface(need.intent);
+      if (need.act === "surface") return sayExhausted(this.#d.deps, need.intent);
       if (need.act === "await") {
         if ((await agents.settled(need.live.incarnation)) !== "ended") return;
       } else if (!(await this.#restart(threadId, need))) return;
@@ -302,7 +302,7 @@ export class Restarts {
     };
     try {
       await deps.agents.replace(threadId, startup, (made) => {
-        this.#answered(threadId, `${intentId}:restart`);
+        answered(deps, threadId, `${intentId}:restart`);
         return alongside(deps, (changes) => changes.restarting(intentId, made));
       });
     } catch (error) {
@@ -321,12 +321,12 @@ export class Restarts {
     try {
       const words = plainPrompt(typedForInput(deps, threadId, ""));
       const incarnation = await deps.agents.replace(threadId, { words }, () => {
-        this.#answered(threadId, "restart");
+        answered(deps, threadId, "restart");
         return () => undefined;
       });
       if ((await deps.agents.settled(incarnation)) === "ready") forgetTyped(deps, threadId);
     } catch (error) {
-      this.#trouble(threadId, errorLine(error));
+      sayNotStarted(deps, threadId, errorLine(error));
       this.#lookLater(threadId);
     }
     return false;
@@ -338,15 +338,7 @@ export class Restarts {
     const now = intentById(deps.db, intent.intentId);
     // What was never begun is not held against hooks that find no daemon.
     if (now?.state === "Detected") refreshMarker(deps, threadId);
-    deps.log.warn(`agent of ${threadId} not restarted: ${why}`);
-    deps.raiseAttention({
-      threadId,
-      kind: "cascade_conflict",
-      dedupKey: `${intent.intentId}:restart:${why.slice(0, 80)}`,
-      message: `the agent must be restarted to be told what changed, and cannot be now: ${why}`,
-      loud: true,
-      recurs: true,
-    });
+    sayNotNow(deps, intent, why);
     this.#lookLater(threadId);
     return false;
   }
@@ -361,36 +353,6 @@ export class Restarts {
       },
       () => undefined,
     );
-  }
-
-  /** Loud once for each epoch, whichever daemon finds it. */
-  #surface({ threadId, intentId, epoch }: IntentRow): void {
-    const { deps } = this.#d;
-    deps.log.warn(`delivery of intent ${intentId} is exhausted; nothing more is started`);
-    deps.raiseAttention({
-      threadId,
-      kind: "cascade_conflict",
-      dedupKey: `${intentId}:exhausted:${epoch}`,
-      message: `the agent could not be told what changed under it, after ${deps.settings.attempts} restarts; it stays paused — kk repair`,
-      loud: true,
-    });
-  }
-
-  /** In a transaction: what was said about it has been decided, or is over. */
-  #answered(threadId: ThreadId, about: string): void {
-    const { db, clock } = this.#d.deps;
-    acknowledgeAttention(db, threadId, "cascade_conflict", clock.now(), about);
-  }
-
-  #trouble(threadId: ThreadId, why: string): void {
-    this.#d.deps.raiseAttention({
-      threadId,
-      kind: "cascade_conflict",
-      dedupKey: `restart:${why.slice(0, 80)}`,
-      message: `the thread's agent was ended and cannot be started again: ${why}`,
-      loud: true,
-      recurs: true,
-    });
   }
 
   /** From here on calls of the incarnation are held. A settlement that is under way comes to its end first. */
