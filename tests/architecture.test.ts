@@ -10,7 +10,7 @@ import { builtinModules } from "node:module";
 import { dirname, join, normalize } from "node:path";
 
 const ROOT = dirname(import.meta.dir);
-const MAX_LINES = 450;
+const MAX_LINES = 400;
 
 // Who may import whom ----------------------------------------------------------------------------
 
