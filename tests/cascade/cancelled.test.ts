@@ -3,7 +3,8 @@ import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test"
 import { openAttention } from "../../src/store/attention.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -23,17 +24,10 @@ let child: TestThread;
 let agent: Agent;
 
 beforeEach(async () => {
-  rig = await makeRig();
+  const pair = await makePair();
+  ({ rig, child, agent } = pair);
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  agent = rig.agent(child);
-  rig.repo.write("parser.txt", "two\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  await rig.cascade.refreshToFrontier();
+  await pair.amend("two\n");
 });
 
 const intent = () => rig.intents(child)[0]!;

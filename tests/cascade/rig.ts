@@ -30,7 +30,8 @@ import { ClaudeCodeHarness } from "../../src/backends/harness/claude-code/adapte
 import { sessionById } from "../../src/store/sessions.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
 import { RigAgents, type Started } from "./rig-agents.ts";
-import { makeRepo, type TestRepo } from "../support/jj-repo.ts";
+import { copyOf } from "../support/copies.ts";
+import { makeRepo, personIn, type TestRepo } from "../support/jj-repo.ts";
 
 export const REPO_ID = "11111111-1111-4111-8111-111111111111";
 const DENIED = "PreToolUse:Tool hook error: ";
@@ -88,35 +89,53 @@ export interface Rig {
   close(): Promise<void>;
 }
 
-export async function makeRig(
-  options: {
-    colocated?: boolean;
-    settings?: Partial<CascadeDeps["settings"]>;
-    wrapJj?(jj: JjRepo): JjRepo;
-    /** Where threads are, when `wrapJj` puts another repository in the place of the fresh one. */
-    threads?: { folder(workspace: string): string; base(): Promise<CommitId> };
-    /** Default: the agent has no processes. */
-    standStill?(db: Db, stateDir: string): CascadeDeps["standStill"];
-    /** For agents that speak a harness's own payloads. */
-    harness?: Harness;
-    /** Environment of kiki's own jj commands; default: the person's. */
-    jjEnv?(repo: TestRepo): Record<string, string>;
-    /** What a jj command of kiki's gets while somebody stands still for it; default: the product's. */
-    stoppedCommandMs?: number;
-    /** Default: none, the reason is "test". */
-    fsEvents?: FsEvents;
-  } = {},
-): Promise<Rig> {
-  const repo = await makeRepo({ colocated: options.colocated ?? false });
+export interface RigOptions {
+  colocated?: boolean;
+  settings?: Partial<CascadeDeps["settings"]>;
+  wrapJj?(jj: JjRepo): JjRepo;
+  /** Where threads are, when `wrapJj` puts another repository in the place of the fresh one. */
+  threads?: { folder(workspace: string): string; base(): Promise<CommitId> };
+  /** Default: the agent has no processes. */
+  standStill?(db: Db, stateDir: string): CascadeDeps["standStill"];
+  /** For agents that speak a harness's own payloads. */
+  harness?: Harness;
+  /** Environment of kiki's own jj commands; default: the person's. */
+  jjEnv?(repo: TestRepo): Record<string, string>;
+  /** What a jj command of kiki's gets while somebody stands still for it; default: the product's. */
+  stoppedCommandMs?: number;
+  /** Default: none, the reason is "test". */
+  fsEvents?: FsEvents;
+}
+
+export async function makeRig(options: RigOptions = {}): Promise<Rig> {
+  const { colocated = false } = options;
+  if (options.threads !== undefined) return openRig(await makeRepo({ colocated }), options);
+  const { dir } = await copyOf(JSON.stringify(["rig", colocated]), async () => {
+    const rig = await openRig(await makeRepo({ colocated }), {});
+    await closeForCopies(rig);
+    return { dir: rig.repo.dir, known: null };
+  });
+  return openRig(personIn(dir, join(dir, "repo")), options);
+}
+
+/** With all that the database holds in the one file. */
+export async function closeForCopies(rig: Rig): Promise<void> {
+  rig.db.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  await rig.close();
+}
+
+/** On a repository that is new to kiki, or on the copy of a rig. */
+export async function openRig(repo: TestRepo, options: RigOptions): Promise<Rig> {
   const stateDir = join(repo.dir, "state");
   const paths = repoPaths(stateDir, REPO_ID);
+  const isCopy = existsSync(paths.db);
   mkdirSync(paths.root, { recursive: true, mode: 0o700 });
   const backend = createJj({ env: options.jjEnv?.(repo) ?? repo.env });
   const location = (await backend.locate(repo.root))!;
   const patience = new Patience(options.stoppedCommandMs);
   const plain = backend.open(location, paths.neutral, patience.limit);
   const jj = options.wrapJj?.(plain) ?? plain;
-  await jj.ensureNeutral(crypto.randomUUID());
+  if (!isCopy) await jj.ensureNeutral(crypto.randomUUID());
   const db = openRepoDb(paths.db);
   const rig = { repo, db, jj, stateDir } as Rig;
 
