@@ -3,7 +3,8 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const rigs: Rig[] = [];
@@ -12,34 +13,22 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Family {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-}
-
 /** `dirty`: the child has an edit that nobody has recorded. */
-async function family(dirty: boolean): Promise<Family> {
-  const rig = await makeRig();
+async function family(dirty: boolean): Promise<Pair> {
+  const pair = await makePair({ own: { "tests.txt": "recorded\n" } });
+  const { rig, child } = pair;
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  rig.repo.write("tests.txt", "recorded\n", child.path);
-  await rig.repo.jj(["status"], child.path);
-  await rig.cascade.refreshToFrontier();
   if (dirty) rig.repo.write("tests.txt", "recorded\nand not\n", child.path);
-  return { rig, parent, child };
+  return pair;
 }
 
-async function amend({ rig, parent }: Family): Promise<void> {
+async function amend({ rig, parent }: Pair): Promise<void> {
   rig.repo.write("parser.txt", "two\n", parent.path);
   await rig.repo.jj(["status"], parent.path);
 }
 
 describe("snapshot.auto-update-stale = true in the person's configuration", () => {
-  const on = ({ rig }: Family) =>
+  const on = ({ rig }: Pair) =>
     rig.repo.jj(["config", "set", "--user", "snapshot.auto-update-stale", "true"]);
 
   for (const read of [true, false]) {

@@ -5,7 +5,8 @@ import type { ProcessIdentity } from "../../src/core/process-tree.ts";
 import { makeStandStill, type StandStill } from "../../src/lifecycle/stand-still.ts";
 import { NO_CRASH } from "../../src/ports/crash.ts";
 import { Box } from "../backends/processes/rig.ts";
-import { makeRig, REPO_ID, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import { REPO_ID, type Rig, type TestThread } from "./rig.ts";
 
 export interface BusyAgent {
   rig: Rig;
@@ -22,7 +23,8 @@ export interface BusyAgent {
 /** The agent's harness is a shell with `script` behind it; `$W` is its workspace. */
 export async function busyAgent(script: string): Promise<BusyAgent> {
   const late: { daemon?: number } = {};
-  const rig = await makeRig({
+  const { rig, parent, child } = await makePair({
+    before: { "shared.txt": "parent 0\n1\n2\n3\n4\n5\n6\n7\n" },
     standStill: (db, stateDir) => ({
       hold: (of) => still(db, stateDir).hold(of),
       pause: (of) => still(db, stateDir).pause(of),
@@ -40,11 +42,6 @@ export async function busyAgent(script: string): Promise<BusyAgent> {
       // The test itself cannot be the daemon: what it starts would be the daemon's.
       self: late.daemon!,
     });
-  const parent = await rig.thread("parser");
-  rig.repo.write("shared.txt", "parent 0\n1\n2\n3\n4\n5\n6\n7\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
   const box = new Box();
   const end = async (): Promise<void> => {
     await rig.close().catch(() => undefined);

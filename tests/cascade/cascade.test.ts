@@ -5,28 +5,21 @@ import { frontier, parentsOf, unprocessedOps } from "../../src/store/ops.ts";
 import { holdLock } from "../support/hold-lock.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig, TestThread, RigOptions } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
-async function rigWith(options: Parameters<typeof makeRig>[0] = {}): Promise<Rig> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  return rig;
-}
 afterAll(async () => {
   for (const rig of rigs) await rig.close();
   removeTempDirs();
 });
 
 /** A parent with one file of its own and a child that follows it, both at rest and known to the watcher. */
-async function family(rig: Rig): Promise<{ parent: TestThread; child: TestThread }> {
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  return { parent, child };
+async function family(options: RigOptions = {}): Promise<Pair> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
+  return pair;
 }
 
 /** The parent amends its revision: jj rebases the child's commit, the child's files go stale. */
@@ -48,8 +41,7 @@ describe.each([{ colocated: false }, { colocated: true }])(
   "cascade on real jj, colocated $colocated",
   (kind) => {
     test("native rewrite: parent amends → child blocked once, files current, acknowledged by a later turn", async () => {
-      const rig = await rigWith(kind);
-      const { parent, child } = await family(rig);
+      const { rig, parent, child } = await family(kind);
       const agent = rig.agent(child);
       expect((await agent.batch())[0]!.text).toBeNull();
       await amend(rig, parent, "two\n");
@@ -81,8 +73,7 @@ describe.each([{ colocated: false }, { colocated: true }])(
     });
 
     test("parent advance: parent adds a revision → exactly the child's chain is rebased, staged and integrated", async () => {
-      const rig = await rigWith(kind);
-      const { parent, child } = await family(rig);
+      const { rig, parent, child } = await family(kind);
       rig.repo.write("tests.txt", "t1\n", child.path);
       await rig.repo.jj(["commit", "-m", "first test"], child.path);
       await rig.cascade.refreshToFrontier();
@@ -124,8 +115,7 @@ describe.each([{ colocated: false }, { colocated: true }])(
     });
 
     test("unrecorded edits of an agent that never runs jj, parent adds a revision → edits are recorded and kept", async () => {
-      const rig = await rigWith(kind);
-      const { parent, child } = await family(rig);
+      const { rig, parent, child } = await family(kind);
       rig.repo.write("tests.txt", "not recorded yet\n", child.path);
       await advance(rig, parent, "lexer.txt");
       const [answer] = await rig.agent(child).batch();
@@ -137,8 +127,7 @@ describe.each([{ colocated: false }, { colocated: true }])(
 );
 
 test("person ran update-stale in the child → no second update, the agent still learns of it", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   await amend(rig, parent, "two\n");
   await rig.repo.jj(["workspace", "update-stale"], child.path);
   const head = await rig.repo.head();
@@ -148,8 +137,7 @@ test("person ran update-stale in the child → no second update, the agent still
 });
 
 test("several parent moves before the first boundary → one intent, one delivery, every operation a trigger", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   await amend(rig, parent, "two\n");
   await amend(rig, parent, "three\n");
   await advance(rig, parent, "lexer.txt");
@@ -168,8 +156,7 @@ test("several parent moves before the first boundary → one intent, one deliver
 });
 
 test("A→B→C: one amend of A → B and C each get their own intent and materialise at their own boundary", async () => {
-  const rig = await rigWith();
-  const { parent: a, child: b } = await family(rig);
+  const { rig, parent: a, child: b } = await family();
   const c = await rig.thread("docs", b);
   await amend(rig, a, "two\n");
   expect(rig.intents(b).map((i) => i.kind)).toEqual(["NativeRewrite"]);
@@ -182,8 +169,7 @@ test("A→B→C: one amend of A → B and C each get their own intent and materi
 });
 
 test("A→B→C: advance of B by kiki → C's intent is recorded by the reconciliation although the watcher skips its operation", async () => {
-  const rig = await rigWith();
-  const { parent: a, child: b } = await family(rig);
+  const { rig, parent: a, child: b } = await family();
   const c = await rig.thread("docs", b);
   await advance(rig, a, "lexer.txt");
   expect(rig.intents(c)).toEqual([]);
@@ -196,8 +182,7 @@ test("A→B→C: advance of B by kiki → C's intent is recorded by the reconcil
 });
 
 test("conflict between parent and child → delivered with the conflicted path named", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   rig.repo.write("parser.txt", "child's version\n", child.path);
   await rig.repo.jj(["status"], child.path);
   await amend(rig, parent, "parent's version\n");
@@ -208,8 +193,7 @@ test("conflict between parent and child → delivered with the conflicted path n
 });
 
 test("parent goes backward → TopologyDiverged, loud, calls pass, no file changes", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   await advance(rig, parent, "lexer.txt");
   await rig.agent(child).batch();
   await rig.agent(child).batch();
@@ -225,8 +209,7 @@ test("parent goes backward → TopologyDiverged, loud, calls pass, no file chang
 });
 
 test("parent squashes its revision into the one below → the child's chain is rebased onto its new head", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   await advance(rig, parent, "lexer.txt");
   await rig.agent(child).batch();
   await rig.agent(child).batch();
@@ -256,8 +239,7 @@ test("parent squashes its revision into the one below → the child's chain is r
 });
 
 test("parent abandons its revision → TopologyDiverged, the child's files are not touched", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   await advance(rig, parent, "lexer.txt");
   await rig.agent(child).batch();
   await rig.agent(child).batch();
@@ -269,8 +251,7 @@ test("parent abandons its revision → TopologyDiverged, the child's files are n
 });
 
 test("two operation heads → all interpreted; merged at the next boundary, every parent edge kept, one intent, told there", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   const at = await rig.repo.head();
   const parentHead = await rig.head(parent);
   // Two commands that started from the same operation: neither saw the other.
@@ -300,8 +281,7 @@ test("two operation heads → all interpreted; merged at the next boundary, ever
 });
 
 test("operation storm: thirty amends read at once → one intent, one delivery, no operation authored by reading", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   for (let n = 0; n < 30; n += 1) {
     rig.repo.write("parser.txt", `version ${n}\n`, parent.path);
     await rig.repo.jj(["status"], parent.path);
@@ -318,8 +298,7 @@ test("operation storm: thirty amends read at once → one intent, one delivery, 
 });
 
 test("person's jj command runs in the child at the boundary → waited for, then delivered, no recovery", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   await amend(rig, parent, "two\n");
   // jj's working-copy lock, held the way a running jj command holds it.
   const lock = await holdLock(join(child.path, ".jj/working_copy/working_copy.lock"));
@@ -336,8 +315,7 @@ test("person's jj command runs in the child at the boundary → waited for, then
 });
 
 test("writer that never pauses → a refresh ends all the same, with one complete view; nothing is missed afterwards", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   let writing = true;
   let written = 0;
   const writer = (async () => {

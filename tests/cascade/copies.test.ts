@@ -1,7 +1,8 @@
 /** Refused calls beside the one that is delivered to: a sub-agent's copies, and calls that are refused for another reason. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -18,14 +19,9 @@ async function copied(
   closed = true,
   settings: { drainMs?: number } = {},
 ): Promise<{ rig: Rig; child: TestThread; agent: Agent; payload: string }> {
-  const rig = await makeRig({ settings });
+  const { rig, child, agent, amend } = await makePair({ settings, before: {} });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  const child = await rig.thread("tests", parent);
-  rig.repo.write("parser.txt", "two\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  await rig.cascade.refreshToFrontier();
-  const agent = rig.agent(child);
+  await amend("two\n");
   const main = await agent.call();
   if (closed) await agent.close([main]);
   return { rig, child, agent, payload: main.text! };

@@ -2,7 +2,8 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { getEventListeners } from "node:events";
 import { setIntentState } from "../../src/store/intents.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Answer, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Answer, Rig, RigOptions } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -11,42 +12,16 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Family {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-  agent: Agent;
-  /** The parent amends its file: one more NativeRewrite is ready for the child. */
-  amend(text: string): Promise<void>;
-  /** The parent adds a revision: ParentAdvance. */
-  advance(file: string): Promise<void>;
+interface Family extends Pair {
   opCount(): Promise<number>;
 }
 
-async function family(options: Parameters<typeof makeRig>[0] = {}): Promise<Family> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
+async function family(options: RigOptions = {}): Promise<Family> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
+  const { rig } = pair;
   return {
-    rig,
-    parent,
-    child,
-    agent: rig.agent(child),
-    async amend(text) {
-      rig.repo.write("parser.txt", text, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
-    async advance(file) {
-      await rig.repo.jj(["new", "-m", `adds ${file}`], parent.path);
-      rig.repo.write(file, `${file}\n`, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
+    ...pair,
     opCount: async () => (await rig.jj.operations((await rig.jj.heads())[0]!, 10_000)).length,
   };
 }

@@ -10,7 +10,8 @@ import { fail } from "../../src/core/errors.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { thorough } from "../support/thorough.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const LIMIT_MS = 1_500;
@@ -51,7 +52,8 @@ async function family(over: (jj: JjRepo) => Partial<JjRepo> = () => ({})): Promi
       return Promise.resolve();
     },
   };
-  const rig = await makeRig({
+  const { rig, parent, child, agent } = await makePair({
+    before: { "parser.txt": "one\n1\n2\n3\n" },
     stoppedCommandMs: LIMIT_MS,
     standStill: () => standStill,
     wrapJj: (jj) => ({ ...jj, ...over(jj) }),
@@ -68,16 +70,11 @@ async function family(over: (jj: JjRepo) => Partial<JjRepo> = () => ({})): Promi
     },
   });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n1\n2\n3\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
   return {
     rig,
     parent,
     child,
-    agent: rig.agent(child),
+    agent,
     still,
     hang(words, script = "") {
       if (words === null) rmSync(join(bin, "hang"));

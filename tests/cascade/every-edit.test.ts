@@ -10,6 +10,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { removeTempDirs } from "../support/temp.ts";
+import { makePair } from "./pair.ts";
 import { makeRig, type Rig } from "./rig.ts";
 
 setDefaultTimeout(120_000);
@@ -135,13 +136,8 @@ describe.each([{ colocated: false }, { colocated: true }])("colocated $colocated
   });
 
   test("a rule that is not recorded yet ignores a new file: jj's own update lays it bare → paused for a person, loud; rule in the bundle, the file's bytes on disk, not one is lost", async () => {
-    const rig = await makeRig(kind);
+    const { rig, parent, child } = await makePair(kind);
     rigs.push(rig);
-    const parent = await rig.thread("parser");
-    rig.repo.write("parser.txt", "one\n", parent.path);
-    await rig.repo.jj(["status"], parent.path);
-    const child = await rig.thread("tests", parent);
-    await rig.cascade.refreshToFrontier();
     const rules = `${rig.repo.read(".gitignore", child.path)}secret.txt\n`;
     rig.repo.write(".gitignore", rules, child.path);
     rig.repo.write("secret.txt", "ignored\n", child.path);

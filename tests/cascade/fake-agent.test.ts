@@ -12,7 +12,8 @@ import { FakeHarness } from "../fakes/harness.ts";
 import { FakeIds } from "../fakes/ids.ts";
 import { randomOf, testSeed } from "../support/random.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, REPO_ID, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import { REPO_ID, type Rig, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -43,13 +44,8 @@ interface Pair {
 
 /** A parent, a child that follows it, and the child's agent in its first turn. */
 async function pair(): Promise<Pair> {
-  const rig = await makeRig({ harness: new FakeHarness(new FakeFiles()) });
+  const { rig, parent, child } = await makePair({ harness: new FakeHarness(new FakeFiles()) });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
   let dead = new AbortController();
   let life: DaemonLife | null = { cascade: rig.cascade, dead: dead.signal };
   const paths = threadPaths(rig.stateDir, REPO_ID, child.id);

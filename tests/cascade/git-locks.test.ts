@@ -2,7 +2,8 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -11,44 +12,32 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Pair {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-  agent: Agent;
+interface LockedPair extends Pair {
   lock: string;
 }
 
 /** A colocated child with an own file recorded. */
-async function pair(): Promise<Pair> {
-  const rig = await makeRig({ colocated: true, settings: { drainMs: 200 } });
+async function lockedPair(): Promise<LockedPair> {
+  const pair = await makePair({
+    colocated: true,
+    settings: { drainMs: 200 },
+    own: { "own.txt": "own\n" },
+  });
+  const { rig, child } = pair;
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  rig.repo.write("own.txt", "own\n", child.path);
-  await rig.repo.jj(["status"], child.path);
-  await rig.cascade.refreshToFrontier();
   const gitDir = await rig.repo.git(["rev-parse", "--absolute-git-dir"], child.path);
   const lock = `${gitDir.trim()}/index.lock`;
-  return { rig, parent, child, agent: rig.agent(child), lock };
+  return { ...pair, lock };
 }
 
-async function amend({ rig, parent }: Pair): Promise<void> {
-  rig.repo.write("parser.txt", "two\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  await rig.cascade.refreshToFrontier();
-}
+const intent = (p: LockedPair) => p.rig.intents(p.child)[0]!;
 
-const intent = (p: Pair) => p.rig.intents(p.child)[0]!;
-
-async function changeOf(p: Pair): Promise<string> {
+async function changeOf(p: LockedPair): Promise<string> {
   const [op] = await p.rig.jj.heads();
   return (await p.rig.jj.workspaces(op!)).find((w) => w.workspace === "kk-tests")!.changeId;
 }
 
-async function expectDelivered(p: Pair, changeId: string): Promise<void> {
+async function expectDelivered(p: LockedPair, changeId: string): Promise<void> {
   const [answer] = await p.agent.batch();
   expect(answer!.text).toBe(intent(p).payload);
   expect(p.rig.file(p.child, "parser.txt")).toBe("two\n");
@@ -60,9 +49,9 @@ async function expectDelivered(p: Pair, changeId: string): Promise<void> {
 }
 
 test("git's index lock is left over in the child → refused, nothing moved, lock still there; removed → delivered", async () => {
-  const p = await pair();
+  const p = await lockedPair();
   const changeId = await changeOf(p);
-  await amend(p);
+  await p.amend("two\n");
   writeFileSync(p.lock, "");
   const [refused] = await p.agent.batch();
   expect(refused!.text).toContain("did not run");
@@ -75,9 +64,9 @@ test("git's index lock is left over in the child → refused, nothing moved, loc
 });
 
 test("a jj that moved HEAD was killed before it had touched a file → HEAD put back, then forward with the files", async () => {
-  const p = await pair();
+  const p = await lockedPair();
   const changeId = await changeOf(p);
-  await amend(p);
+  await p.amend("two\n");
   const to = await p.rig.head(p.parent);
   await p.rig.repo.git(["update-ref", "--no-deref", "HEAD", to], p.child.path);
   await expectDelivered(p, changeId);
@@ -85,8 +74,8 @@ test("a jj that moved HEAD was killed before it had touched a file → HEAD put 
 });
 
 test("the lock is there the second time as well → a person hears of the file, before the agent is ended to be told", async () => {
-  const p = await pair();
-  await amend(p);
+  const p = await lockedPair();
+  await p.amend("two\n");
   writeFileSync(p.lock, "");
   for (let n = 0; n < 2; n += 1) await p.agent.batch();
   expect(p.rig.agents.asked).toEqual([]);
@@ -101,9 +90,9 @@ test("the lock is there the second time as well → a person hears of the file, 
 });
 
 test("boundaries that could not be bound, then one that is and meets the lock → that is its first time, nobody is called", async () => {
-  const p = await pair();
+  const p = await lockedPair();
   const flying = await p.agent.call(undefined, "agent-7");
-  await amend(p);
+  await p.amend("two\n");
   for (let n = 0; n < 2; n += 1) expect((await p.agent.batch())[0]!.text).toBeNull();
   await p.agent.close([flying], "agent-7");
   writeFileSync(p.lock, "");

@@ -3,7 +3,8 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { CascadeDeps } from "../../src/cascade/deps.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -42,20 +43,9 @@ async function family(): Promise<Family> {
       return Promise.resolve();
     },
   };
-  f.rig = await makeRig({ standStill: () => standStill });
-  rigs.push(f.rig);
-  f.asked = f.rig.agents.asked;
-  f.parent = await f.rig.thread("parser");
-  f.rig.repo.write("parser.txt", "one\n", f.parent.path);
-  await f.rig.repo.jj(["status"], f.parent.path);
-  f.child = await f.rig.thread("tests", f.parent);
-  await f.rig.cascade.refreshToFrontier();
-  f.agent = f.rig.agent(f.child);
-  f.amend = async () => {
-    f.rig.repo.write("parser.txt", "two\n", f.parent.path);
-    await f.rig.repo.jj(["status"], f.parent.path);
-    await f.rig.cascade.refreshToFrontier();
-  };
+  const pair = await makePair({ standStill: () => standStill });
+  rigs.push(pair.rig);
+  Object.assign(f, pair, { asked: pair.rig.agents.asked, amend: () => pair.amend("two\n") });
   return f;
 }
 

@@ -3,7 +3,8 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { GENERIC_DENY_REASON } from "../../src/core/generic-deny.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 afterAll(removeTempDirs);
@@ -15,9 +16,7 @@ interface Pair {
 }
 
 async function pair(wrapJj: (jj: JjRepo) => JjRepo = (jj) => jj): Promise<Pair> {
-  const rig = await makeRig({ wrapJj });
-  const parent = await rig.thread("parser");
-  const child = await rig.thread("tests", parent);
+  const { rig, parent, child } = await makePair({ wrapJj, before: {} });
   return {
     rig,
     child,

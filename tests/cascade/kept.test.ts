@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { fail as failure } from "../../src/core/errors.ts";
 import { repoPaths } from "../../src/core/paths.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, REPO_ID, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import { REPO_ID, type Agent, type Rig, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -30,7 +31,8 @@ interface Family {
 
 async function family(): Promise<Family> {
   const stranger: Family["stranger"] = { write: null, after: null };
-  const rig = await makeRig({
+  const { rig, parent, child, agent } = await makePair({
+    before: { "src/parser.txt": "one\n", "gone.txt": "one\n" },
     wrapJj: (jj) => ({
       ...jj,
       async updateStale(path, token) {
@@ -44,12 +46,6 @@ async function family(): Promise<Family> {
     }),
   });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("src/parser.txt", "one\n", parent.path);
-  rig.repo.write("gone.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
   const amend = async (): Promise<void> => {
     rig.repo.write("src/parser.txt", "two\n", parent.path);
     rig.repo.write("new/file.txt", "new\n", parent.path);
@@ -59,7 +55,7 @@ async function family(): Promise<Family> {
   return {
     rig,
     child,
-    agent: rig.agent(child),
+    agent,
     stranger,
     move: {
       rewrite: amend,

@@ -4,7 +4,8 @@
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -30,8 +31,9 @@ async function pair(options: { colocated?: boolean } = {}): Promise<Pair> {
     delete next[when];
     await run?.();
   };
-  const rig = await makeRig({
+  const made = await makePair({
     ...options,
+    before: { "parser.txt": "one\n1\n2\n3\n" },
     wrapJj: (jj) => ({
       ...jj,
       async updateStale(path, token) {
@@ -41,24 +43,8 @@ async function pair(options: { colocated?: boolean } = {}): Promise<Pair> {
       },
     }),
   });
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n1\n2\n3\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  return {
-    rig,
-    parent,
-    child,
-    agent: rig.agent(child),
-    next,
-    async amend(text) {
-      rig.repo.write("parser.txt", text, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
-  };
+  rigs.push(made.rig);
+  return { ...made, next };
 }
 
 const intent = (p: Pair) => p.rig.intents(p.child)[0]!;

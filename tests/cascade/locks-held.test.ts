@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { holdLock } from "../support/hold-lock.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const rigs: Rig[] = [];
@@ -14,26 +15,17 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Pair {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-}
-
 /** The parent is a revision ahead, and the child has an edit to be recorded: snapshot, rebase and files are to be done. */
 async function pair(): Promise<Pair> {
-  const rig = await makeRig({ stoppedCommandMs: 2_500 });
+  const made = await makePair({ stoppedCommandMs: 2_500 });
+  const { rig, parent, child } = made;
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
   await rig.repo.jj(["new", "-m", "lexer"], parent.path);
   rig.repo.write("lexer.txt", "lexer\n", parent.path);
   await rig.repo.jj(["status"], parent.path);
   rig.repo.write("own.txt", "own\n", child.path);
   await rig.cascade.refreshToFrontier();
-  return { rig, parent, child };
+  return made;
 }
 
 /** How a lock is held: jj's is an flock of the file, git's is the file. */

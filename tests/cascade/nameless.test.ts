@@ -5,7 +5,8 @@
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { loseBoundary } from "../../src/store/serial.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -21,11 +22,8 @@ let agent: Agent;
 let parent: TestThread;
 
 beforeEach(async () => {
-  rig = await makeRig({ settings: { drainMs: 200 } });
+  ({ rig, parent, child, agent } = await makePair({ settings: { drainMs: 200 }, before: {} }));
   rigs.push(rig);
-  parent = await rig.thread("parser");
-  child = await rig.thread("tests", parent);
-  agent = rig.agent(child);
 });
 
 async function amend(): Promise<void> {

@@ -10,7 +10,8 @@ import type { JjRepo } from "../../src/ports/jj.ts";
 import { holdLock } from "../support/hold-lock.ts";
 import { removeTempDirs, tempDir } from "../support/temp.ts";
 import { thorough } from "../support/thorough.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig, TestThread, RigOptions } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -87,20 +88,10 @@ describe("several operation heads", () => {
   });
 });
 
-async function family(options: Parameters<typeof makeRig>[0] = {}) {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  const amend = async (text: string): Promise<void> => {
-    rig.repo.write("parser.txt", text, parent.path);
-    await rig.repo.jj(["status"], parent.path);
-    await rig.cascade.refreshToFrontier();
-  };
-  return { rig, parent, child, agent: rig.agent(child), amend };
+async function family(options: RigOptions = {}): Promise<Pair> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
+  return pair;
 }
 
 /** Two jj commands at once, of which neither saw the other. */

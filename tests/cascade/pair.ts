@@ -2,10 +2,10 @@
  * What most tests of the cascade begin with: the thread `parser` and the thread `tests` that follows it, made once in a
  * process and copied. A copy is what the daemon finds at a start: everything is read, nothing is pending.
  */
+import { join } from "node:path";
+import { repoPaths } from "../../src/core/paths.ts";
 import { write } from "../../src/store/db.ts";
 import { openRepoDb } from "../../src/store/open.ts";
-import { repoPaths } from "../../src/core/paths.ts";
-import { join } from "node:path";
 import { copyOf } from "../support/copies.ts";
 import { personIn } from "../support/jj-repo.ts";
 import {
@@ -23,12 +23,14 @@ export interface Pair {
   rig: Rig;
   parent: TestThread;
   child: TestThread;
+  /** The newest operation before the child was made. */
+  beforeChild: string;
   /** The child's. */
   agent: Agent;
   /** The parent amends `parser.txt`: one more NativeRewrite is ready for the child. */
-  amend(text: string): Promise<void>;
+  amend: (text: string) => Promise<void>;
   /** The parent adds a revision: ParentAdvance. */
-  advance(file: string): Promise<void>;
+  advance: (file: string) => Promise<void>;
 }
 
 export interface PairOptions extends RigOptions {
@@ -38,11 +40,14 @@ export interface PairOptions extends RigOptions {
   own?: Record<string, string>;
 }
 
-type Threads = Pick<Pair, "parent" | "child">;
+interface Begun {
+  rig: Rig;
+  threads: TestThread[];
+}
 
 export async function makePair(options: PairOptions = {}): Promise<Pair> {
   const { before = { "parser.txt": "one\n" }, own = {}, ...of } = options;
-  const { rig, parent, child } = await threadsOn(of, before, own);
+  const { rig, parent, child, beforeChild } = await begin(of, before, own);
   const changed = async (): Promise<void> => {
     await rig.repo.jj(["status"], parent.path);
     await rig.cascade.refreshToFrontier();
@@ -51,6 +56,7 @@ export async function makePair(options: PairOptions = {}): Promise<Pair> {
     rig,
     parent,
     child,
+    beforeChild,
     agent: rig.agent(child),
     async amend(text) {
       rig.repo.write("parser.txt", text, parent.path);
@@ -64,38 +70,53 @@ export async function makePair(options: PairOptions = {}): Promise<Pair> {
   };
 }
 
-async function threadsOn(
+async function begin(
   options: RigOptions,
   before: Record<string, string>,
   own: Record<string, string>,
-): Promise<Threads & { rig: Rig }> {
-  const begin = async (rig: Rig): Promise<Threads> => {
-    const parent = await rig.thread("parser");
-    await record(rig, parent, before);
+): Promise<Pick<Pair, "rig" | "parent" | "child" | "beforeChild">> {
+  const { colocated = false } = options;
+  const alone = async (on: RigOptions): Promise<Begun> => {
+    const rig = await makeRig(on);
+    return { rig, threads: [await rig.thread("parser")] };
+  };
+  const both = async ({ rig, threads: [parent] }: Begun): Promise<Begun & { at: string }> => {
+    await record(rig, parent!, before);
+    const at = await rig.repo.head();
     const child = await rig.thread("tests", parent);
     await record(rig, child, own);
     await rig.cascade.refreshToFrontier();
-    return { parent, child };
+    return { rig, threads: [parent!, child], at };
   };
-  if (options.threads !== undefined) {
-    const rig = await makeRig(options);
-    return { rig, ...(await begin(rig)) };
-  }
-  const { colocated = false } = options;
-  const key = JSON.stringify(["pair", colocated, before, own]);
-  const { dir, original, known } = await copyOf(key, async () => {
-    const rig = await makeRig({ colocated });
-    const threads = await begin(rig);
-    await closeForCopies(rig);
-    return { dir: rig.repo.dir, known: threads };
+  const { rig, threads, at } =
+    options.threads === undefined
+      ? await onCopy(["pair", colocated, before, own], options, async () =>
+          // Tests whose pairs differ in their files have this much in common.
+          both(await onCopy(["parent", colocated], { colocated }, () => alone({ colocated }))),
+        )
+      : await both(await alone(options));
+  const [parent, child] = threads as [TestThread, TestThread];
+  return { rig, parent, child, beforeChild: at };
+}
+
+/** A rig on a copy of what `make` makes. */
+async function onCopy<T extends Begun>(
+  key: unknown[],
+  options: RigOptions,
+  make: () => Promise<T>,
+): Promise<T> {
+  const { dir, original, known } = await copyOf(JSON.stringify(key), async () => {
+    const made = await make();
+    await closeForCopies(made.rig);
+    return { dir: made.rig.repo.dir, known: made };
   });
   moveRows(dir, original);
   const rig = await openRig(personIn(dir, join(dir, "repo")), options);
-  const here = (thread: TestThread): TestThread => ({
+  const threads = known.threads.map((thread) => ({
     ...thread,
     path: thread.path.replace(original, dir),
-  });
-  return { rig, parent: here(known.parent), child: here(known.child) };
+  }));
+  return { ...known, rig, threads };
 }
 
 async function record(rig: Rig, thread: TestThread, files: Record<string, string>): Promise<void> {

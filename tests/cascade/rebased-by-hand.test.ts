@@ -1,7 +1,8 @@
 /** A person who brings the child onto the parent's new revision before kiki's turn comes, again and again, on real jj. */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const rigs: Rig[] = [];
@@ -10,26 +11,17 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Family {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-}
-
 /** The child's stack is two revisions: one that is done, and its `@`. */
-async function family(): Promise<Family> {
-  const rig = await makeRig();
+async function family(): Promise<Pair> {
+  const pair = await makePair();
+  const { rig, child } = pair;
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
   rig.repo.write("tests.txt", "t1\n", child.path);
   await rig.repo.jj(["commit", "-m", "first test"], child.path);
   rig.repo.write("more.txt", "t2\n", child.path);
   await rig.repo.jj(["describe", "-m", "second test"], child.path);
   await rig.cascade.refreshToFrontier();
-  return { rig, parent, child };
+  return pair;
 }
 
 /** Every commit of the repository that is visible, with its change: a rewrite shows up here. */

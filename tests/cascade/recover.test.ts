@@ -16,7 +16,8 @@ import {
 import { join } from "node:path";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig, RigOptions } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -25,50 +26,23 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Family {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-  agent: Agent;
-  amend(text: string): Promise<void>;
-  advance(file: string): Promise<void>;
+async function family(options: RigOptions = {}): Promise<Pair> {
+  const pair = await makePair({
+    ...options,
+    before: { "parser.txt": "one\n1\n2\n3\n4\n5\n" },
+  });
+  rigs.push(pair.rig);
+  return pair;
 }
 
-async function family(options: Parameters<typeof makeRig>[0] = {}): Promise<Family> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n1\n2\n3\n4\n5\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  return {
-    rig,
-    parent,
-    child,
-    agent: rig.agent(child),
-    async amend(text) {
-      rig.repo.write("parser.txt", text, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
-    async advance(file) {
-      await rig.repo.jj(["new", "-m", `adds ${file}`], parent.path);
-      rig.repo.write(file, `${file}\n`, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
-  };
-}
-
-const intent = (f: Family, n = 0) => f.rig.intents(f.child)[n]!;
+const intent = (f: Pair, n = 0) => f.rig.intents(f.child)[n]!;
 
 function withJj(over: (jj: JjRepo) => Partial<JjRepo>): { wrapJj(jj: JjRepo): JjRepo } {
   return { wrapJj: (jj) => ({ ...jj, ...over(jj) }) };
 }
 
 /** Delivered within the call that was held, and acknowledged by the next turn: the same incarnation went on. */
-async function expectDelivered(f: Family): Promise<string> {
+async function expectDelivered(f: Pair): Promise<string> {
   const [answer] = await f.agent.batch();
   expect(intent(f)).toMatchObject({ state: "Delivered", softRedeliveryCount: 0 });
   expect(answer!.text).toBe(intent(f).payload);
@@ -338,7 +312,7 @@ test.each(["edit", "abandon"] as const)(
       meanwhile = null;
       await act?.();
     };
-    const f: Family = await family(
+    const f: Pair = await family(
       withJj((jj) => ({
         [step]: async (...args: unknown[]) => {
           await first();
@@ -365,7 +339,7 @@ test.each(["edit", "abandon"] as const)(
 // ---- loud ------------------------------------------------------------------------------------------------------
 
 /** Stays for a person: nothing moved, every byte where it was, said once. */
-async function expectLoud(f: Family, why: string): Promise<void> {
+async function expectLoud(f: Pair, why: string): Promise<void> {
   const head = await f.rig.repo.head();
   const [answer] = await f.agent.batch();
   expect(answer!.text).toContain("waits for a person");

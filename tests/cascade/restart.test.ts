@@ -15,7 +15,8 @@ import { liveSession, sessionById, sessionsOf } from "../../src/store/sessions.t
 import { removeTempDirs } from "../support/temp.ts";
 import { thorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, REPO_ID, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import { REPO_ID, type Rig, type RigOptions } from "./rig.ts";
 import type { Started } from "./rig-agents.ts";
 
 setDefaultTimeout(60_000);
@@ -25,39 +26,16 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Family {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-  agent: Agent;
-  amend(text: string): Promise<void>;
+async function family(options: RigOptions = {}): Promise<Pair> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
+  return pair;
 }
 
-async function family(options: Parameters<typeof makeRig>[0] = {}): Promise<Family> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  return {
-    rig,
-    parent,
-    child,
-    agent: rig.agent(child),
-    async amend(text) {
-      rig.repo.write("parser.txt", text, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
-  };
-}
-
-const intent = (f: Family, n = 0) => f.rig.intents(f.child)[n]!;
+const intent = (f: Pair, n = 0) => f.rig.intents(f.child)[n]!;
 
 /** A payload was given and the batch never closed: the person pressed Esc and typed something else. */
-async function unproved(f: Family, typed = "never mind, do this"): Promise<void> {
+async function unproved(f: Pair, typed = "never mind, do this"): Promise<void> {
   await f.amend("two\n");
   await f.agent.call();
   f.agent.prompt = "prompt-2";
@@ -65,13 +43,13 @@ async function unproved(f: Family, typed = "never mind, do this"): Promise<void>
   expect((await f.agent.call()).text).toContain("restarted");
 }
 
-function prompt(f: Family, text: string): Promise<void> {
+function prompt(f: Pair, text: string): Promise<void> {
   const { session: sessionId, prompt: promptId } = f.agent;
   return f.agent.event({ type: "UserPrompt", sessionId, promptId, prompt: text });
 }
 
 /** The end of a tool that was never asked about. */
-function ranUnseen(f: Family, toolUseId: string): Promise<void> {
+function ranUnseen(f: Pair, toolUseId: string): Promise<void> {
   return f.agent.event({
     type: "PostTool",
     sessionId: "s",
@@ -84,36 +62,36 @@ function ranUnseen(f: Family, toolUseId: string): Promise<void> {
 }
 
 /** The replacement is ready, and submits what it was started with. */
-async function takesUp(f: Family, started: Started, promptId = "prompt-s"): Promise<void> {
+async function takesUp(f: Pair, started: Started, promptId = "prompt-s"): Promise<void> {
   f.rig.agents.ready(started);
   f.agent.prompt = promptId;
   await prompt(f, started.prompt!);
 }
 
-async function attempts(f: Family, nth = 1): Promise<Started> {
+async function attempts(f: Pair, nth = 1): Promise<Started> {
   return f.rig.replaced(f.child, nth);
 }
 
 /** The process of the incarnation that is there now ends. */
-function ends(f: Family, how: "Crashed" | "Quiescent"): void {
+function ends(f: Pair, how: "Crashed" | "Quiescent"): void {
   f.rig.agents.ended({ threadId: f.child.id, incarnation: f.child.incarnation }, how);
 }
 
 /** The nth attempt starts and its process ends before it is ready. */
-async function failed(f: Family, nth: number): Promise<Started> {
+async function failed(f: Pair, nth: number): Promise<Started> {
   const started = await attempts(f, nth);
   f.rig.agents.ended(started, "Crashed");
   return started;
 }
 
-async function exhausted(f: Family): Promise<void> {
+async function exhausted(f: Pair): Promise<void> {
   await unproved(f);
   for (const nth of [1, 2, 3]) await failed(f, nth);
   expect(intent(f).exhausted).toBe(true);
 }
 
 /** Whatever was asked for in the background has been looked at. */
-async function idle(f: Family): Promise<void> {
+async function idle(f: Pair): Promise<void> {
   await f.rig.reboot();
 }
 

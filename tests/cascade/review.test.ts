@@ -6,7 +6,8 @@ import { incarnation } from "../../src/store/edges.ts";
 import { keptCapabilities } from "../../src/store/sessions.ts";
 import { triggersOf, unresolvedIntents } from "../../src/store/intents.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Rig, RigOptions } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -15,43 +16,13 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Family {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-  agent: Agent;
-  amend(text: string): Promise<void>;
-  advance(file: string): Promise<void>;
+async function family(options: RigOptions = {}): Promise<Pair> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
+  return pair;
 }
 
-async function family(options: Parameters<typeof makeRig>[0] = {}): Promise<Family> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  return {
-    rig,
-    parent,
-    child,
-    agent: rig.agent(child),
-    async amend(text) {
-      rig.repo.write("parser.txt", text, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
-    async advance(file) {
-      await rig.repo.jj(["new", "-m", `adds ${file}`], parent.path);
-      rig.repo.write(file, `${file}\n`, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
-  };
-}
-
-const intent = (f: Family, n = 0) => f.rig.intents(f.child)[n]!;
+const intent = (f: Pair, n = 0) => f.rig.intents(f.child)[n]!;
 
 /** jj with some of its methods replaced; each replacement gets the original repository. */
 function withJj(over: (jj: JjRepo) => Partial<JjRepo>): { wrapJj(jj: JjRepo): JjRepo } {
@@ -71,7 +42,7 @@ function once(body: () => void | Promise<void>): () => Promise<void> {
 
 test("parent adds another revision while the child is being rebased onto the first → followed, nothing diverges", async () => {
   let meanwhile = async (): Promise<void> => undefined;
-  const f: Family = await family(
+  const f: Pair = await family(
     withJj((jj) => ({
       async stageRebase(input) {
         await meanwhile();
@@ -92,7 +63,7 @@ test("parent adds another revision while the child is being rebased onto the fir
 test("parent amends between kiki's last look and its update → the newest state, no recovery", async () => {
   let meanwhile = async (): Promise<void> => undefined;
   let probes = 0;
-  const f: Family = await family(
+  const f: Pair = await family(
     withJj((jj) => ({
       async probe(root, name, op) {
         const seen = await jj.probe(root, name, op);
@@ -112,7 +83,7 @@ test("parent amends between kiki's last look and its update → the newest state
 
 test("parent amends the very revision the child is being rebased onto → the old one does not come back", async () => {
   let meanwhile = async (): Promise<void> => undefined;
-  const f: Family = await family(
+  const f: Pair = await family(
     withJj((jj) => ({
       async stageRebase(input) {
         await meanwhile();
@@ -133,7 +104,7 @@ test("parent amends the very revision the child is being rebased onto → the ol
 
 test("operation lands while the result is being written down → the newest head is what stays recorded", async () => {
   let meanwhile = async (): Promise<void> => undefined;
-  const f: Family = await family(
+  const f: Pair = await family(
     withJj((jj) => ({
       async diff(...args) {
         await meanwhile();
@@ -221,7 +192,7 @@ test("conversation compacted while another agent's call is in flight → that ca
 
 test("hold confirmed only after the settlement ended → the same answer as its siblings", async () => {
   let meanwhile = async (): Promise<void> => undefined;
-  const f: Family = await family(
+  const f: Pair = await family(
     withJj((jj) => ({
       async updateStale(...args) {
         await meanwhile();

@@ -5,7 +5,8 @@ import { openCalls } from "../../src/store/admissions.ts";
 import { FakeSerialAgent, type SerialDaemon } from "../fakes/serial-agent.ts";
 import { FakeRecords, FakeSerialHarness } from "../fakes/serial-harness.ts";
 import type { Started } from "./rig-agents.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Rig, TestThread, RigOptions } from "./rig.ts";
 
 export interface SerialFamily {
   rig: Rig;
@@ -30,17 +31,10 @@ export interface SerialFamily {
   takesUp(nth?: number): Promise<Started>;
 }
 
-export async function serialFamily(
-  options: Parameters<typeof makeRig>[0] = {},
-): Promise<SerialFamily> {
+export async function serialFamily(options: RigOptions = {}): Promise<SerialFamily> {
   const records = new FakeRecords();
   const harness = new FakeSerialHarness(records);
-  const rig = await makeRig({ ...options, harness: harness.port });
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
+  const { rig, parent, child, amend } = await makePair({ ...options, harness: harness.port });
   const caller = () => ({ threadId: child.id, incarnation: child.incarnation });
   const daemon: SerialDaemon = {
     preToolUse: (raw) => rig.cascade.preToolUse(caller(), raw),
@@ -57,11 +51,7 @@ export async function serialFamily(
     harness,
     daemon,
     agent: new FakeSerialAgent(harness, daemon, child.path),
-    async amend(text) {
-      rig.repo.write("parser.txt", text, parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
+    amend,
     intent: (n = 0) => rig.intents(child)[n]!,
     file: (path) => rig.file(child, path),
     events: (kind) =>

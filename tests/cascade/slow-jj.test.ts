@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { removeTempDirs } from "../support/temp.ts";
 import { thorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread, RigOptions } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const rigs: Rig[] = [];
@@ -26,9 +27,9 @@ interface Family {
   answered(): number;
 }
 
-async function family(settings: Parameters<typeof makeRig>[0] = {}): Promise<Family> {
+async function family(settings: RigOptions = {}): Promise<Family> {
   let bin = "";
-  const rig = await makeRig({
+  const { rig, parent, child, agent } = await makePair({
     stoppedCommandMs: 1_500,
     ...settings,
     jjEnv(repo) {
@@ -44,11 +45,6 @@ async function family(settings: Parameters<typeof makeRig>[0] = {}): Promise<Fam
     },
   });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
   const lines = (name: string): number =>
     existsSync(join(bin, name))
       ? readFileSync(join(bin, name), "utf8").trim().split("\n").length
@@ -57,7 +53,7 @@ async function family(settings: Parameters<typeof makeRig>[0] = {}): Promise<Fam
     rig,
     parent,
     child,
-    agent: rig.agent(child),
+    agent,
     slow: (yes) => (yes ? writeFileSync(join(bin, "slow"), "") : rmSync(join(bin, "slow"))),
     kept: () => lines("kept"),
     answered: () => lines("answered"),

@@ -8,7 +8,8 @@ import { agentDisplay } from "../../src/core/lifecycle.ts";
 import { openCalls } from "../../src/store/admissions.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Agent, Rig } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -17,29 +18,10 @@ afterAll(async () => {
   removeTempDirs();
 });
 
-interface Family {
-  rig: Rig;
-  parent: TestThread;
-  child: TestThread;
-  agent: Agent;
-  /** One more change of the parent's is ready for the child. */
-  amend(text: string): Promise<void>;
-}
-
-async function family(): Promise<Family> {
-  const rig = await makeRig();
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  const amend = async (text: string): Promise<void> => {
-    rig.repo.write("parser.txt", text, parent.path);
-    await rig.repo.jj(["status"], parent.path);
-    await rig.cascade.refreshToFrontier();
-  };
-  return { rig, parent, child, agent: rig.agent(child), amend };
+async function family(): Promise<Pair> {
+  const pair = await makePair();
+  rigs.push(pair.rig);
+  return pair;
 }
 
 function stop(agent: Agent, agentId: string | null = null): Promise<void> {
@@ -48,7 +30,7 @@ function stop(agent: Agent, agentId: string | null = null): Promise<void> {
 }
 
 /** What a person sees of the agent. */
-function shown({ rig, child }: Family): string {
+function shown({ rig, child }: Pair): string {
   const row = rig.db
     .query<{ status: "Running" | "Quiescent"; completed: number }, [string]>(
       `SELECT status, last_turn_completed AS completed FROM agent_sessions
@@ -59,7 +41,7 @@ function shown({ rig, child }: Family): string {
   return agentDisplay(row.status, more);
 }
 
-const open = (f: Family) => openCalls(f.rig.db, f.child.incarnation).map((c) => c.toolUseId);
+const open = (f: Pair) => openCalls(f.rig.db, f.child.incarnation).map((c) => c.toolUseId);
 
 test("stop after a turn → finished; the next call → working; a stop of a sub-agent → still working", async () => {
   const f = await family();

@@ -6,7 +6,8 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { CommandResult } from "../support/jj-repo.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { thorough } from "../support/thorough.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const rigs: Rig[] = [];
@@ -29,16 +30,10 @@ type How = "amends" | "adds a revision";
 
 /** The parent has moved; `told`: the child has followed and acknowledged it. */
 async function family(how: How, told: boolean): Promise<Family> {
-  const rig = await makeRig();
+  const { rig, parent, child, beforeChild } = await makePair({
+    own: { "tests.txt": "recorded\n" },
+  });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const beforeChild = await rig.repo.head();
-  const child = await rig.thread("tests", parent);
-  rig.repo.write("tests.txt", "recorded\n", child.path);
-  await rig.repo.jj(["status"], child.path);
-  await rig.cascade.refreshToFrontier();
   const beforeMove = await rig.repo.head();
   if (how === "amends") {
     rig.repo.write("parser.txt", "two\n", parent.path);

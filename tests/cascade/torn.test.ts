@@ -18,7 +18,8 @@ import { join } from "node:path";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { isThorough } from "../support/thorough.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const rigs: Rig[] = [];
@@ -71,8 +72,10 @@ async function family(
         throw death === "both" ? new Error("crash") : error;
       }
     };
-  const rig = await makeRig({
+  const { rig, parent, child, agent } = await makePair({
     colocated: options.colocated ?? false,
+    before: options.before ?? { "a.txt": "old\n", "m.txt": OTHER, "z.txt": "old\n" },
+    own: { "own.txt": "own\n" },
     wrapJj: (jj: JjRepo) => ({
       ...jj,
       updateStale: dying((path: string, token: string) => jj.updateStale(path, token)),
@@ -91,22 +94,15 @@ async function family(
     },
   });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
   const put = (thread: TestThread, files: Record<string, string>): void => {
     for (const [path, text] of Object.entries(files)) rig.repo.write(path, text, thread.path);
   };
-  put(parent, options.before ?? { "a.txt": "old\n", "m.txt": OTHER, "z.txt": "old\n" });
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  put(child, { "own.txt": "own\n" });
-  await rig.repo.jj(["status"], child.path);
-  await rig.cascade.refreshToFrontier();
   return {
     rig,
     parent,
     child,
     meanwhile,
-    agent: rig.agent(child),
+    agent,
     limit(words, how, kib = LIMIT_KIB) {
       death = how;
       const trap = how === "full" ? "trap '' XFSZ; " : "";

@@ -3,7 +3,8 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { openAttention } from "../../src/store/attention.ts";
 import { randomOf, testSeed } from "../support/random.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Rig } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Rig } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const ROUNDS = 8;
@@ -28,13 +29,8 @@ test("reports of an earlier turn, of another batch, turn, intent or agent, doubl
     const left = [...from];
     return from.map(() => left.splice(random.below(left.length), 1)[0]!);
   }
-  rig = await makeRig();
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "0\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  const agent = rig.agent(child);
+  const { parent, child, agent, ...made } = await makePair({ before: { "parser.txt": "0\n" } });
+  rig = made.rig;
   const own = { threadId: child.id, incarnation: child.incarnation };
   const foreign = { threadId: parent.id, incarnation: parent.incarnation };
 

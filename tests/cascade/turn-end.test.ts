@@ -4,27 +4,20 @@ import type { JjOperation } from "../../src/ports/jj.ts";
 import { liveAttributions } from "../../src/store/ops.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import type { Agent, Rig, RigOptions } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
-async function rigWith(options: Parameters<typeof makeRig>[0] = {}): Promise<Rig> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  return rig;
-}
 afterAll(async () => {
   for (const rig of rigs) await rig.close();
   removeTempDirs();
 });
 
-async function family(rig: Rig): Promise<{ parent: TestThread; child: TestThread }> {
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
-  return { parent, child };
+async function family(options: RigOptions = {}): Promise<Pair> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
+  return pair;
 }
 
 function stop(agent: Agent, agentId: string | null = null): Promise<void> {
@@ -50,8 +43,7 @@ describe.each([{ colocated: false }, { colocated: true }])(
   "turn end on real jj, colocated $colocated",
   (kind) => {
     test("edits nobody recorded → one attributed snapshot, the follower's intent is there without any jj command", async () => {
-      const rig = await rigWith(kind);
-      const { parent, child } = await family(rig);
+      const { rig, parent, child } = await family(kind);
       const agent = rig.agent(parent);
       await agent.batch();
       const before = await rig.repo.head();
@@ -79,8 +71,7 @@ describe.each([{ colocated: false }, { colocated: true }])(
 );
 
 test("agent that only knows git commits in its workspace → imported at the turn's end, the follower hears of it", async () => {
-  const rig = await rigWith({ colocated: true });
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family({ colocated: true });
   rig.repo.write("lexer.txt", "lexer\n", parent.path);
   await rig.repo.git(["add", "-A"], parent.path);
   await rig.repo.git(
@@ -95,8 +86,7 @@ test("agent that only knows git commits in its workspace → imported at the tur
 });
 
 test("snapshot is `never` → the edits stay as they are", async () => {
-  const rig = await rigWith({ settings: { snapshot: "never" } });
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family({ settings: { snapshot: "never" } });
   const before = await rig.repo.head();
   rig.repo.write("parser.txt", "two\n", parent.path);
   await stop(rig.agent(parent));
@@ -105,16 +95,14 @@ test("snapshot is `never` → the edits stay as they are", async () => {
 });
 
 test("nothing was edited → no operation", async () => {
-  const rig = await rigWith();
-  const { parent } = await family(rig);
+  const { rig, parent } = await family();
   const before = await rig.repo.head();
   await stop(rig.agent(parent));
   expect(await settledSince(rig, before)).toEqual([]);
 });
 
 test("a sub-agent's call is still running, or only a sub-agent stopped → no snapshot", async () => {
-  const rig = await rigWith();
-  const { parent } = await family(rig);
+  const { rig, parent } = await family();
   const agent = rig.agent(parent);
   const before = await rig.repo.head();
   rig.repo.write("parser.txt", "two\n", parent.path);
@@ -125,8 +113,7 @@ test("a sub-agent's call is still running, or only a sub-agent stopped → no sn
 });
 
 test("workspace is stale → no snapshot, no file changes; the work waits for the boundary", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   rig.repo.write("parser.txt", "two\n", parent.path);
   await rig.repo.jj(["status"], parent.path);
   await rig.cascade.refreshToFrontier();
@@ -139,8 +126,7 @@ test("workspace is stale → no snapshot, no file changes; the work waits for th
 });
 
 test("batch is bound when the turn stops → not completed, not acknowledged, nothing recorded", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   rig.repo.write("parser.txt", "two\n", parent.path);
   await rig.repo.jj(["status"], parent.path);
   await rig.cascade.refreshToFrontier();
@@ -160,8 +146,7 @@ test("batch is bound when the turn stops → not completed, not acknowledged, no
 });
 
 test("call that passed → its batch ends with the turn, so the next one is a batch of its own; the agent counts as finished", async () => {
-  const rig = await rigWith();
-  const { parent } = await family(rig);
+  const { rig, parent } = await family();
   const agent = rig.agent(parent);
   await agent.call();
   await stop(agent);
@@ -176,7 +161,7 @@ test("call that passed → its batch ends with the turn, so the next one is a ba
 test("jj takes its time → the stop is answered at once, the next call is answered too", async () => {
   const gate = Promise.withResolvers<void>();
   let began = false;
-  const rig = await rigWith({
+  const { rig, parent, child } = await family({
     wrapJj: (jj) => ({
       ...jj,
       async snapshot(root, token) {
@@ -186,7 +171,6 @@ test("jj takes its time → the stop is answered at once, the next call is answe
       },
     }),
   });
-  const { parent, child } = await family(rig);
   const agent = rig.agent(parent);
   rig.repo.write("parser.txt", "two\n", parent.path);
   await stop(agent);
@@ -200,7 +184,7 @@ test("jj takes its time → the stop is answered at once, the next call is answe
 
 test("daemon dies after jj recorded and before it is written down → the next one records what followers missed", async () => {
   let snapshots = 0;
-  const rig = await rigWith({
+  const { rig, parent, child } = await family({
     wrapJj: (jj) => ({
       ...jj,
       async snapshot(root, token) {
@@ -210,7 +194,6 @@ test("daemon dies after jj recorded and before it is written down → the next o
       },
     }),
   });
-  const { parent, child } = await family(rig);
   rig.repo.write("parser.txt", "two\n", parent.path);
   await stop(rig.agent(parent));
   await waitFor(() => snapshots === 1, 20_000, "the snapshot");

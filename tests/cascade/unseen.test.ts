@@ -16,7 +16,8 @@ import { join } from "node:path";
 import { fail } from "../../src/core/errors.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "./rig.ts";
+import { makePair } from "./pair.ts";
+import type { Agent, Rig, TestThread } from "./rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -34,20 +35,17 @@ interface Family {
 }
 
 async function family(over: (jj: JjRepo) => Partial<JjRepo> = () => ({})): Promise<Family> {
-  const rig = await makeRig({ wrapJj: (jj) => ({ ...jj, ...over(jj) }) });
+  const { rig, parent, child, agent } = await makePair({
+    wrapJj: (jj) => ({ ...jj, ...over(jj) }),
+    before: { "a.txt": "1\n2\n3\n", "d/x": "1\n2\n3\n", "d/y": "1\n2\n3\n" },
+    own: { "own.txt": "own\n" },
+  });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  for (const path of ["a.txt", "d/x", "d/y"]) rig.repo.write(path, "1\n2\n3\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  rig.repo.write("own.txt", "own\n", child.path);
-  await rig.repo.jj(["status"], child.path);
-  await rig.cascade.refreshToFrontier();
   return {
     rig,
     parent,
     child,
-    agent: rig.agent(child),
+    agent,
     async move(files) {
       for (const [path, text] of Object.entries(files)) rig.repo.write(path, text, parent.path);
       await rig.repo.jj(["status"], parent.path);

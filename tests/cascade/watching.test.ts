@@ -11,35 +11,38 @@ import { frontier, unprocessedOps } from "../../src/store/ops.ts";
 import { countedJj, type CountedJj } from "../support/counted-jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Rig, type TestThread } from "./rig.ts";
+import { makePair, type Pair } from "./pair.ts";
+import { makeRig, type Rig, type RigOptions, type TestThread } from "./rig.ts";
 
 setDefaultTimeout(120_000);
 const rigs: Rig[] = [];
-async function rigWith(options: Parameters<typeof makeRig>[0] = {}): Promise<Rig> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  return rig;
-}
 afterAll(async () => {
   for (const rig of rigs) await rig.close();
   removeTempDirs();
 });
 
-async function counting(): Promise<{ rig: Rig; jj: CountedJj }> {
-  let jj: CountedJj | null = null;
-  const rig = await rigWith({
-    jjEnv: (repo) => (jj = countedJj(repo.dir, repo.env)).env,
-  });
-  return { rig, jj: jj! };
+async function family(options: RigOptions = {}): Promise<Pair> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
+  return pair;
 }
 
-async function family(rig: Rig): Promise<{ parent: TestThread; child: TestThread }> {
+/** The daemon has seen the threads being made: what it remembers of that costs no jj process later. */
+async function counting(): Promise<{
+  rig: Rig;
+  jj: CountedJj;
+  parent: TestThread;
+  child: TestThread;
+}> {
+  let jj: CountedJj | null = null;
+  const rig = await makeRig({ jjEnv: (repo) => (jj = countedJj(repo.dir, repo.env)).env });
+  rigs.push(rig);
   const parent = await rig.thread("parser");
   rig.repo.write("parser.txt", "one\n", parent.path);
   await rig.repo.jj(["status"], parent.path);
   const child = await rig.thread("tests", parent);
   await rig.cascade.refreshToFrontier();
-  return { parent, child };
+  return { rig, jj: jj!, parent, child };
 }
 
 function rowsOf(rig: Rig, op: OpId): { workspace_name: string; commit_id: string | null }[] {
@@ -59,8 +62,7 @@ async function operationsOnDisk(rig: Rig): Promise<number> {
 }
 
 test("catch-up: forty operations, half of them move a parent → at most two jj processes per operation that moves one, no operation written", async () => {
-  const { rig, jj } = await counting();
-  const { parent, child } = await family(rig);
+  const { rig, jj, parent, child } = await counting();
   for (let n = 0; n < 10; n += 1) {
     // Amend, describe in place, a bookmark, and a revision on top: two of four move the parent's `@`.
     rig.repo.write("parser.txt", `version ${n}\n`, parent.path);
@@ -89,8 +91,7 @@ test("catch-up: forty operations, half of them move a parent → at most two jj 
 });
 
 test("catch-up: operations that move no parent → the same few jj processes, however many they are", async () => {
-  const { rig, jj } = await counting();
-  const { child } = await family(rig);
+  const { rig, jj, child } = await counting();
   const cost = async (operations: number): Promise<number> => {
     for (let n = 0; n < operations; n += 1)
       await rig.repo.jj(["describe", "-m", `words ${operations} ${n}`]);
@@ -105,8 +106,7 @@ test("catch-up: operations that move no parent → the same few jj processes, ho
 });
 
 test("one operation that rewrites a parent with its child → the log, the bookmarks and one read of commits, then durable", async () => {
-  const { rig, jj } = await counting();
-  const { parent, child } = await family(rig);
+  const { rig, jj, parent, child } = await counting();
   for (const words of ["first", "second"]) {
     await rig.repo.jj(["describe", "-m", words], parent.path);
     jj.reset();
@@ -119,8 +119,7 @@ test("one operation that rewrites a parent with its child → the log, the bookm
 });
 
 test("catch-up: the same operations one by one, or all at once after a boot → the same intents, triggers and heads", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   const grandchild = await rig.thread("docs", child);
   await rig.cascade.refreshToFrontier();
   const copy = join(rig.stateDir, "copy.db");
@@ -162,13 +161,12 @@ test("catch-up: the same operations one by one, or all at once after a boot → 
 
 test("workspace add: read between its two operations → the first moves no thread and no edge", async () => {
   let between: OpId | null = null;
-  const rig = await rigWith({
+  const { rig, parent, child } = await family({
     wrapJj: (jj) => ({
       ...jj,
       heads: async () => (between === null ? jj.heads() : [between]),
     }),
   });
-  const { parent, child } = await family(rig);
   // A workspace of a thread kiki knows comes back: the person forgot it and adds it again.
   const added = join(rig.repo.dir, "again");
   await rig.repo.jj(["workspace", "add", "--name", "visitor", "-r", "kk-parser@", added]);
@@ -207,13 +205,12 @@ test("workspace add: read between its two operations → the first moves no thre
 
 test("heads: a listing still shows the operation the newest one replaced → the frontier is the newest alone, nothing diverges", async () => {
   let old: OpId | null = null;
-  const rig = await rigWith({
+  const { rig, parent, child } = await family({
     wrapJj: (jj) => ({
       ...jj,
       heads: async () => [...(await jj.heads()), ...(old === null ? [] : [old])].sort(),
     }),
   });
-  const { parent, child } = await family(rig);
   old = await rig.repo.head();
   await rig.repo.jj(["describe", "-m", "reworded"], parent.path);
   await rig.cascade.refreshToFrontier();
@@ -222,8 +219,7 @@ test("heads: a listing still shows the operation the newest one replaced → the
 });
 
 test("merge of operations: both sides moved the parent to changes of their own → TopologyDiverged, with the operation and both heads kept as evidence", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   const at = await rig.repo.head();
   const mine = await rig.head(parent);
   for (const side of ["left", "right"])
@@ -253,8 +249,7 @@ test("merge of operations: both sides moved the parent to changes of their own �
 });
 
 test("bookmarks: created, moved backward, deleted, a person's own on the parent → no intent, whatever they point at", async () => {
-  const rig = await rigWith();
-  const { parent, child } = await family(rig);
+  const { rig, parent, child } = await family();
   for (const args of [
     ["bookmark", "create", "wip", "-r", "kk-parser@"],
     ["bookmark", "set", "wip", "-B", "-r", "root()+"],
@@ -270,9 +265,8 @@ test("bookmarks: created, moved backward, deleted, a person's own on the parent 
 });
 
 test("file events on the real machine: a person's command → its intent is durable without anybody asking", async () => {
-  const rig = await rigWith({ fsEvents: createFsEvents() });
+  const { rig, parent, child } = await family({ fsEvents: createFsEvents() });
   expect(rig.cascade.watching().events).toBe(true);
-  const { parent, child } = await family(rig);
   await rig.repo.jj(["describe", "-m", "reworded"], parent.path);
   await waitFor(() => rig.intents(child).length === 1, 20_000, "the intent");
   const head = await rig.repo.head();
@@ -281,7 +275,7 @@ test("file events on the real machine: a person's command → its intent is dura
 
 test("polled ten times a second while two agents commit → every operation is a command of theirs, none is by reading", async () => {
   let polls = 0;
-  const rig = await rigWith({
+  const { rig, parent, child } = await family({
     settings: { pollMs: 500 }, // without file events five times as often
     wrapJj: (jj) => ({
       ...jj,
@@ -291,7 +285,6 @@ test("polled ten times a second while two agents commit → every operation is a
       },
     }),
   });
-  const { parent, child } = await family(rig);
   const other = await rig.thread("docs");
   await rig.cascade.refreshToFrontier();
   const known = await idsOf(rig);

@@ -16,7 +16,8 @@ import {
 } from "../../src/store/approvals.ts";
 import { latestOperation, stepsOf } from "../../src/store/lifecycle-ops.ts";
 import { sessionsOf } from "../../src/store/sessions.ts";
-import { makeRig, type Rig, type TestThread } from "../cascade/rig.ts";
+import { makePair } from "../cascade/pair.ts";
+import type { Rig, TestThread } from "../cascade/rig.ts";
 import { failureOf } from "../support/failure.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
@@ -41,13 +42,9 @@ interface Exhausted {
 
 /** A thread whose agent could not be told, after three starts. */
 async function exhausted(typed: string | null = null): Promise<Exhausted> {
-  const rig = await makeRig();
+  const { rig, parent, child, amend } = await makePair({ before: {} });
   rigs.push(rig);
-  const parent = await rig.thread("parser");
-  const child = await rig.thread("tests", parent);
-  rig.repo.write("parser.txt", "two\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  await rig.cascade.refreshToFrontier();
+  await amend("two\n");
   await rig.agent(child).call();
   if (typed !== null)
     await rig

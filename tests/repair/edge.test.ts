@@ -18,7 +18,8 @@ import { approveNextOperation } from "../support/approval.ts";
 import { failureOf } from "../support/failure.ts";
 import { removeTempDirs } from "../support/temp.ts";
 import { waitFor } from "../support/wait.ts";
-import { makeRig, type Agent, type Rig, type TestThread } from "../cascade/rig.ts";
+import { makePair } from "../cascade/pair.ts";
+import type { Agent, Rig, TestThread, RigOptions } from "../cascade/rig.ts";
 
 setDefaultTimeout(60_000);
 const rigs: Rig[] = [];
@@ -54,25 +55,13 @@ function deskOf(rig: Rig, crash: CrashPoints = NO_CRASH): Pick<Desk, "repairs" |
   return { edge, repairs };
 }
 
-async function desk(options: Parameters<typeof makeRig>[0] = {}): Promise<Desk> {
-  const rig = await makeRig(options);
-  rigs.push(rig);
-  const parent = await rig.thread("parser");
-  rig.repo.write("parser.txt", "one\n", parent.path);
-  await rig.repo.jj(["status"], parent.path);
-  const child = await rig.thread("tests", parent);
-  await rig.cascade.refreshToFrontier();
+async function desk(options: RigOptions = {}): Promise<Desk> {
+  const pair = await makePair(options);
+  rigs.push(pair.rig);
   return {
-    rig,
-    parent,
-    child,
-    agent: rig.agent(child),
-    ...deskOf(rig),
-    async amend() {
-      rig.repo.write("parser.txt", "two\n", parent.path);
-      await rig.repo.jj(["status"], parent.path);
-      await rig.cascade.refreshToFrontier();
-    },
+    ...pair,
+    ...deskOf(pair.rig),
+    amend: () => pair.amend("two\n"),
   };
 }
 

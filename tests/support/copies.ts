@@ -3,10 +3,8 @@
  * times (jj goes by them). Copies share nothing; what files say comes along as it is, an original's path in them too.
  */
 import { existsSync } from "node:fs";
-import { run } from "../../src/backends/exec.ts";
 import { tempDir } from "./temp.ts";
-
-const COPY_TIMEOUT_MS = 60_000;
+import { copyTree } from "./tree.ts";
 
 interface Original<T> {
   dir: string;
@@ -29,12 +27,6 @@ export async function copyOf<T>(
   }
   const { dir: original, known } = await made;
   const dir = tempDir("jj");
-  const copied = await run({
-    argv: ["cp", "-a", `${original}/.`, dir],
-    cwd: dir,
-    env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
-    timeoutMs: COPY_TIMEOUT_MS,
-  });
-  if (copied.code !== 0) throw new Error(`copying ${original}: ${copied.stderr}`);
+  await copyTree(`${original}/.`, dir);
   return { dir, known, original };
 }

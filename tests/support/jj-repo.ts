@@ -5,7 +5,6 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { run } from "../../src/backends/exec.ts";
-import { copyOf } from "./copies.ts";
 import { hermeticEnv, tempDir } from "./temp.ts";
 
 /** Generous: the machine may be busy, and a test has its own limit. */
@@ -52,16 +51,7 @@ export interface RepoOptions {
 
 /** A repository with one described commit (`base`) and an empty `@` on top of it. */
 export async function makeRepo(options: RepoOptions = {}): Promise<TestRepo> {
-  if (options.dir !== undefined) return makeRepoIn(options.dir, options);
-  const { name = "repo", colocated = false, files = null } = options;
-  const { dir } = await copyOf(JSON.stringify(["repository", name, colocated, files]), async () => {
-    const { dir: made } = await makeRepoIn(tempDir("jj"), options);
-    return { dir: made, known: null };
-  });
-  return personIn(dir, join(dir, name));
-}
-
-async function makeRepoIn(dir: string, options: RepoOptions): Promise<TestRepo> {
+  const dir = options.dir ?? tempDir("jj");
   const root = join(dir, options.name ?? "repo");
   const repo = personIn(dir, root);
   mkdirSync(root, { recursive: true });
