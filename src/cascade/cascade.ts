@@ -6,7 +6,7 @@ import type { HarnessEvent } from "../ports/harness.ts";
 import { write } from "../store/db.ts";
 import { cascadeThread, liveIncarnations, watchedThreads } from "../store/edges.ts";
 import { boundIntents, unresolvedIntents } from "../store/intents.ts";
-import { closeOrphanedAttributions, liveAttributions } from "../store/ops.ts";
+import { closeOrphanedAttributions } from "../store/ops.ts";
 import { runAgain, runSteps, type BootStep } from "./boot-steps.ts";
 import { Boundary, type HeldCall } from "./boundary.ts";
 import { Deliver, forgetHeld } from "./deliver.ts";
@@ -22,15 +22,13 @@ import { settle, type SettleMode } from "./settle.ts";
 import { releaseAfterFirst } from "./siblings.ts";
 import { makeTroubles, type Troubles } from "./troubles.ts";
 import { hardPause } from "./still.ts";
+import { survivorsEnded } from "./survivors.ts";
 import { turnEnded, type TurnEndInput } from "./turn-end.ts";
 import { unhookedEdit } from "./unhooked.ts";
 import { Views } from "./views.ts";
 import { Watcher } from "./watcher.ts";
 import type { Watching } from "./wake.ts";
 
-/** kiki's own jj commands that survived a killed daemon get this long to end by themselves. */
-const SURVIVING_JJ_MS = 5_000;
-const SURVIVING_JJ_POLL_MS = 20;
 /** A `UserPromptSubmit` may wait this long for the ready transaction. */
 const READY_WAIT_MS = 9_000;
 
@@ -66,7 +64,10 @@ export interface Cascade {
 export function makeCascade(deps: CascadeDeps): Cascade {
   const views = new Views(deps.jj);
   const snapshots = new Set<string>();
-  const watcher = new Watcher(deps, views, snapshots);
+  /** The commands of the daemon before. */
+  let survivorsOver = false;
+  const mayRun = (token: string): boolean => !survivorsOver || snapshots.has(token);
+  const watcher = new Watcher(deps, views, mayRun);
   const boundaries = new Map<string, Boundary>();
   const running = new Set<Promise<void>>();
   const booted = Promise.withResolvers<void>();
@@ -200,7 +201,8 @@ export function makeCascade(deps: CascadeDeps): Cascade {
         // A command of jj that may still be writing: nobody resumes beside it.
         gate: true,
         run: async () => {
-          await survivingJj(deps);
+          await survivorsEnded(deps, deps.settings.survivorMs);
+          survivorsOver = true;
           write(deps.db, () => closeOrphanedAttributions(deps.db));
         },
       },
@@ -297,18 +299,4 @@ export function makeCascade(deps: CascadeDeps): Cascade {
     discardDelivery: (intentId, approvalId) => restarts.discard(intentId, approvalId),
     watching: () => watcher.state,
   };
-}
-
-/** After a `kill -9` a jj child of ours may still be running: nothing is judged before it has ended. */
-async function survivingJj(deps: CascadeDeps): Promise<void> {
-  const deadline = deps.clock.monotonic() + SURVIVING_JJ_MS;
-  for (const { token } of liveAttributions(deps.db)) {
-    try {
-      while (deps.processes.withArgument(token).length > 0 && deps.clock.monotonic() < deadline) {
-        await deps.clock.sleep(SURVIVING_JJ_POLL_MS);
-      }
-    } catch (error) {
-      deps.log.warn(`cannot look for surviving jj processes: ${errorLine(error)}`);
-    }
-  }
 }

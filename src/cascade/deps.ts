@@ -162,6 +162,8 @@ export interface CascadeSettings {
   drainMs: number;
   /** A told hold that is not confirmed within this time may have been allowed. */
   confirmMs: number;
+  /** A jj command of a daemon that was killed gets this long to end by itself, and as long again once it is ended. */
+  survivorMs: number;
   debounceMs: number;
   pollMs: number;
   /** Restarts of one delivery epoch. */
@@ -173,6 +175,8 @@ export const DEFAULT_SETTINGS: CascadeSettings = {
   holdMs: 30_000,
   drainMs: 5_000,
   confirmMs: 1_500,
+  // What a command gets for which an agent stands still.
+  survivorMs: 5_000,
   debounceMs: 250,
   pollMs: 5_000,
   attempts: 3,

@@ -70,11 +70,11 @@ export class Watcher {
   readonly #views: Views;
   readonly #wake: Wake;
 
-  readonly #running: ReadonlySet<string>;
+  readonly #mayRun: (token: string) => boolean;
 
-  /** `running`: tokens of snapshots whose command has not ended. */
-  constructor(deps: CascadeDeps, views: Views, running: ReadonlySet<string>) {
-    this.#running = running;
+  /** `mayRun`: a token whose command may not have ended. */
+  constructor(deps: CascadeDeps, views: Views, mayRun: (token: string) => boolean) {
+    this.#mayRun = mayRun;
     this.#deps = deps;
     this.#views = views;
     this.#wake = new Wake(deps, async () => {
@@ -176,7 +176,7 @@ export class Watcher {
   async #adoptAbandoned(heads: readonly OpId[]): Promise<void> {
     const { db } = this.#deps;
     const [op, ...others] = heads;
-    const tokens = abandonedTokens(db).filter((token) => !this.#running.has(token));
+    const tokens = abandonedTokens(db).filter((token) => !this.#mayRun(token));
     if (tokens.length === 0 || op === undefined || others.length > 0) return;
     await this.#compare(
       op,

@@ -21,6 +21,7 @@ import { readVersioned } from "../backends/versioned.ts";
 import { mendThreadCredentials, rotateThreadCredential } from "../authority/thread-credentials.ts";
 import { makeCascade } from "../cascade/cascade.ts";
 import { DEFAULT_SETTINGS, type CascadeFiles } from "../cascade/deps.ts";
+import { survivorsEnded } from "../cascade/survivors.ts";
 import { fail } from "../core/errors.ts";
 import { repoPaths } from "../core/paths.ts";
 import { SerialQueues } from "../core/serial-queue.ts";
@@ -175,7 +176,12 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
     shared.jj.open(location, paths.neutral, patience.limit),
     shared.queues,
     `jj:${row.repoId}`,
-    (repo) => prepareNeutral(db, repo),
+    async (repo) => {
+      // The start of the cascade waits for them as well; a call that comes by where that has failed changes nothing either.
+      const around = { db, processes: processesFor(), clock: realClock, log: shared.log };
+      await survivorsEnded(around, DEFAULT_SETTINGS.survivorMs);
+      await prepareNeutral(db, repo);
+    },
     patience,
   );
   const common = {

@@ -12,6 +12,7 @@ import { realIds } from "../../src/backends/ids.ts";
 import * as durable from "../../src/backends/files.ts";
 import * as secondNames from "../../src/backends/second-names.ts";
 import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
+import { survivorsEnded } from "../../src/cascade/survivors.ts";
 import { DEFAULT_SETTINGS, type CascadeDeps } from "../../src/cascade/deps.ts";
 import { makeExclusive, Patience } from "../../src/daemon/exclusive.ts";
 import type { HookDecision } from "../../src/core/hook-decision.ts";
@@ -22,6 +23,8 @@ import { NO_CRASH, type CrashPoints } from "../../src/ports/crash.ts";
 import type { FsEvents } from "../../src/ports/fs-events.ts";
 import type { Harness, HarnessEvent } from "../../src/ports/harness.ts";
 import type { JjRepo } from "../../src/ports/jj.ts";
+import type { Log } from "../../src/ports/log.ts";
+import type { Processes } from "../../src/ports/processes.ts";
 import { openAttention, raiseAttention } from "../../src/store/attention.ts";
 import { write, type Db } from "../../src/store/db.ts";
 import { intentsOf, type IntentRow } from "../../src/store/intents.ts";
@@ -48,6 +51,11 @@ const harness = {
   expectedResult: (...of: Parameters<Harness["expectedResult"]>) => claude.expectedResult(...of),
   refusalPrefixes: (...of: Parameters<Harness["refusalPrefixes"]>) => claude.refusalPrefixes(...of),
 } as unknown as Harness;
+
+const log: Log =
+  process.env["KIKI_TEST_LOG"] === undefined
+    ? { info: () => undefined, warn: () => undefined, error: () => undefined }
+    : console;
 
 const NOTHING_RUNS: CascadeDeps["standStill"] = {
   hold: () => Promise.resolve({ still: true, open: [] }),
@@ -105,6 +113,8 @@ export interface RigOptions {
   stoppedCommandMs?: number;
   /** Default: none, the reason is "test". */
   fsEvents?: FsEvents;
+  /** What kiki sees of the machine's processes; default: nothing. */
+  processes?: Processes;
 }
 
 export async function makeRig(options: RigOptions = {}): Promise<Rig> {
@@ -141,12 +151,17 @@ export async function openRig(repo: TestRepo, options: RigOptions): Promise<Rig>
 
   const build = (crash: CrashPoints, on = db, through = jj): Cascade => {
     const queues = new SerialQueues();
+    // Polling is off: every test says itself when operations are read.
+    const settings = { ...DEFAULT_SETTINGS, pollMs: 3_600_000, ...options.settings };
+    const processes = options.processes ?? new FakeProcesses();
+    const around = { db: on, processes, clock: realClock, log };
+    const prepare = (): Promise<void> => survivorsEnded(around, settings.survivorMs);
     return makeCascade({
       repoId: REPO_ID,
       stateDir,
       db: on,
       jj: through,
-      exclusive: makeExclusive(through, queues, "jj", () => Promise.resolve(), patience).exclusive,
+      exclusive: makeExclusive(through, queues, "jj", prepare, patience).exclusive,
       standStill: options.standStill?.(db, stateDir) ?? NOTHING_RUNS,
       harness: () => options.harness ?? harness,
       files: { ...durable, ...secondNames },
@@ -154,17 +169,13 @@ export async function openRig(repo: TestRepo, options: RigOptions): Promise<Rig>
         watch: () =>
           Promise.resolve({ armed: false, reason: "test", stop: () => Promise.resolve() }),
       },
-      processes: new FakeProcesses(),
+      processes,
       clock: realClock,
       ids: realIds,
       crash,
-      log:
-        process.env["KIKI_TEST_LOG"] === undefined
-          ? { info: () => undefined, warn: () => undefined, error: () => undefined }
-          : console,
+      log,
       queues,
-      // Polling is off: every test says itself when operations are read.
-      settings: { ...DEFAULT_SETTINGS, pollMs: 3_600_000, ...options.settings },
+      settings,
       sha256: (text) => createHash("sha256").update(text).digest("hex"),
       raiseAttention: (row) => void raiseAttention(on, { ...row, now: realClock.now() }),
       waitReady: (incarnation) => Promise.resolve(sessionById(on, incarnation)?.readyAt !== null),

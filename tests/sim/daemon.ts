@@ -1,6 +1,7 @@
 /** One life of a daemon: exactly the production objects, put together as src/daemon/wire.ts does, on the world's ports. */
 import { makeCascade, type Cascade } from "../../src/cascade/cascade.ts";
 import { Stop, Unproven } from "../../src/cascade/stop.ts";
+import { survivorsEnded } from "../../src/cascade/survivors.ts";
 import { DEFAULT_SETTINGS, type CascadeFiles } from "../../src/cascade/deps.ts";
 import { KikiError } from "../../src/core/errors.ts";
 import { SerialQueues } from "../../src/core/serial-queue.ts";
@@ -44,6 +45,9 @@ export interface Life extends Mortal {
   readonly hooks: ReturnType<typeof hookHandlers>;
 }
 
+/** In place of a start time: a command of jj whose daemon is dead. */
+const JJ = "jj";
+
 /** Opens the database and starts everything, as the daemon's boot does. */
 export function bootDaemon(w: World): Life {
   const db = w.database.open();
@@ -51,9 +55,13 @@ export function bootDaemon(w: World): Life {
   mortalWrites(w, life);
   const queues = new SerialQueues();
   const clock = clockOf(w, life);
-  const { jj, exclusive } = makeExclusive(jjOf(w, life), queues, `jj:${REPO_ID}`, (repo) =>
-    prepareNeutral(w, db, repo),
-  );
+  const { jj, exclusive } = makeExclusive(jjOf(w, life), queues, `jj:${REPO_ID}`, async (repo) => {
+    await survivorsEnded(
+      { db, processes: processesOf(w, life), clock, log: logOf(w, life) },
+      DEFAULT_SETTINGS.survivorMs,
+    );
+    await prepareNeutral(w, db, repo);
+  });
   const common = {
     repoId: REPO_ID,
     stateDir: STATE,
@@ -367,12 +375,15 @@ function processesOf(w: World, life: Life): Processes {
         ...processes.withArgument(text),
         ...w.ports.survivors
           .filter((s) => s.token.includes(text))
-          .map(() => ({ pid: 1, startTime: "jj" })),
+          .map(({ pid }) => ({ pid, startTime: JJ })),
       ]),
     sample: (marks) => ask("sample", () => processes.sample(marks)),
     argvOf: (who) => ask("argvOf", () => processes.argvOf(who)),
     observe: (who) => ask("observe", () => processes.observe(who)),
-    signal: (who, signal) => ask("signal", () => processes.signal(who, signal)),
+    signal: (who, signal) =>
+      ask("signal", () =>
+        who.startTime === JJ ? w.ports.endSurvivor(who.pid) : processes.signal(who, signal),
+      ),
     openLocks: (who) => ask("openLocks", () => processes.openLocks(who)),
     holders: (folder) => w.ports.call(life, "processes.holders", () => processes.holders(folder)),
   };

@@ -40,7 +40,9 @@ interface Parked {
 export interface Survivor {
   name: string;
   token: string;
+  pid: number;
   run: () => Promise<unknown>;
+  ending: boolean;
 }
 
 export interface CallOptions {
@@ -69,6 +71,7 @@ export class Ports {
   seen: (what: string) => void = () => undefined;
   readonly #random: Random;
   #middle: string | null = null;
+  #pids = 90_000;
 
   constructor(random: Random) {
     this.#random = random;
@@ -144,6 +147,24 @@ export class Ports {
     await survivor?.run().catch(() => undefined);
   }
 
+  /** SIGKILL: wherever it was on its way, if it had begun at all. It is there until it is not. */
+  endSurvivor(pid: number): "sent" | "gone" {
+    const survivor = this.survivors.find((one) => one.pid === pid);
+    if (survivor === undefined) return "gone";
+    if (survivor.ending) return "sent";
+    survivor.ending = true;
+    this.seen(`${survivor.name} that outlived its daemon is ended`);
+    const begun = this.#random.chance(0.7);
+    const end = async (): Promise<void> => {
+      this.#middle = survivor.name;
+      if (begun) await survivor.run().catch(() => undefined);
+      this.#middle = null;
+      this.survivors.splice(this.survivors.indexOf(survivor), 1);
+    };
+    void end();
+    return "sent";
+  }
+
   #chance(rate: number): boolean {
     return this.turbulent && rate > 0 && this.#random.chance(rate);
   }
@@ -177,7 +198,8 @@ export class Ports {
 
   #survive(name: string, token: string, run: () => Promise<unknown>): void {
     this.seen(`${name} outlives its daemon`);
-    this.survivors.push({ name, token, run });
+    this.#pids += 1;
+    this.survivors.push({ name, token, pid: this.#pids, run, ending: false });
   }
 
   #park(
