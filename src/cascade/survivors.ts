@@ -2,6 +2,7 @@
  * kiki's own jj commands that were running when their daemon was killed. What jj shows while one runs is not the outcome
  * yet: beside it nothing is judged, and nothing is changed.
  */
+import { commandsCarrying } from "../core/attribution.ts";
 import { fail } from "../core/errors.ts";
 import { liveAttributions } from "../store/ops.ts";
 import type { CascadeDeps } from "./deps.ts";
@@ -22,7 +23,7 @@ export async function survivorsEnded(
   const tokens = liveAttributions(db).map((attribution) => attribution.token);
   let ended = false;
   for (;;) {
-    const left = tokens.flatMap((token) => processes.withArgument(token));
+    const left = tokens.flatMap((token) => commandsCarrying(token, processes));
     if (left.length === 0) return;
     const pids = left.map((one) => one.pid).join(", ");
     const waited = clock.monotonic() - began;

@@ -9,6 +9,26 @@ import { maximal } from "./op-graph.ts";
 
 const TOKEN = /kiki\.token=([0-9a-f-]{36})/;
 
+/** How a command carries its token. */
+export function tokenArguments(token: string): readonly [string, string] {
+  return ["--config", `kiki.token=${token}`];
+}
+
+/**
+ * The commands that carry the token. Who only speaks of it (a person's search) is none; where the system does not show
+ * arguments one by one (`argvOf` is null), whoever has it among them counts.
+ */
+export function commandsCarrying<P>(
+  token: string,
+  processes: { withArgument(text: string): P[]; argvOf(process: P): readonly string[] | null },
+): P[] {
+  const [option, setting] = tokenArguments(token);
+  return processes.withArgument(token).filter((process) => {
+    const argv = processes.argvOf(process);
+    return argv === null || argv.some((word, at) => word === setting && argv[at - 1] === option);
+  });
+}
+
 /** The token in an operation's recorded arguments, whether or not it is one of kiki's. */
 export function tokenIn(args: string): string | null {
   return TOKEN.exec(args)?.[1] ?? null;

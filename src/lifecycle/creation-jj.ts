@@ -1,4 +1,5 @@
 /** What the creation steps ask of jj beyond one call: which operation is mine, where is my workspace now. */
+import { commandsCarrying } from "../core/attribution.ts";
 import { fail } from "../core/errors.ts";
 import type { OpId } from "../core/ids.ts";
 import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
@@ -40,7 +41,7 @@ export function attributeToken(db: Db, ctx: CreateContext, token: string): void 
 export async function awaitSurvivors(deps: CreationDeps, token: string): Promise<void> {
   const deadline = deps.clock.monotonic() + SURVIVOR_WAIT_MS;
   for (;;) {
-    const alive = deps.processes.withArgument(token);
+    const alive = commandsCarrying(token, deps.processes);
     if (alive.length === 0) return;
     if (deps.clock.monotonic() >= deadline) {
       const pids = alive.map((p) => p.pid).join(", ");

@@ -3,6 +3,7 @@
  * child's files at any time. On real jj.
  */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { commandsCarrying, tokenArguments } from "../../src/core/attribution.ts";
 import { linuxProcesses } from "../../src/backends/processes/linux.ts";
 import { attribute, liveAttributions } from "../../src/store/ops.ts";
 import { FakeProcesses } from "../fakes/processes.ts";
@@ -18,7 +19,7 @@ afterAll(async () => {
 });
 
 const TOKEN = "5fd2c0de-0000-4000-8000-00000000beef";
-const ARGUMENT = `kiki.token=${TOKEN}`;
+const CARRIES = tokenArguments(TOKEN);
 const LIMIT_MS = 150;
 
 /** The parent has moved; the daemon is dead. */
@@ -45,7 +46,7 @@ async function expectTold(p: Pair): Promise<void> {
 test("it ends within its time → waited for, then told", async () => {
   const processes = new FakeProcesses();
   const p = await moved(processes);
-  const { pid } = processes.spawn({ argv: ["jj", "--config", ARGUMENT] });
+  const { pid } = processes.spawn({ argv: ["jj", ...CARRIES] });
   const booted = p.rig.reboot();
   processes.end(pid);
   await booted;
@@ -57,9 +58,10 @@ test("it ends within its time → waited for, then told", async () => {
 test("it does not end, a real process → ended before anything is resumed, its file is never written", async () => {
   const p = await moved(linuxProcesses);
   const late = `${p.child.path}/late.txt`;
-  const survivor = Bun.spawn(["sh", "-c", `sleep 20; echo late >'${late}'`, "jj", ARGUMENT], {
+  const survivor = Bun.spawn(["sh", "-c", `sleep 20; echo late >'${late}'`, "jj", ...CARRIES], {
     stdio: ["ignore", "ignore", "ignore"],
   });
+  await waitFor(() => commandsCarrying(TOKEN, linuxProcesses).length > 0, 10_000, "its process");
   await p.rig.reboot();
   await survivor.exited;
   expect(survivor.signalCode).toBe("SIGKILL");
@@ -68,10 +70,20 @@ test("it does not end, a real process → ended before anything is resumed, its 
   expect(p.rig.file(p.child, "late.txt")).toBeNull();
 });
 
+test("a person looks for its token → neither waited for nor ended", async () => {
+  const processes = new FakeProcesses();
+  const p = await moved(processes);
+  processes.spawn({ argv: ["grep", "-r", `kiki.token=${TOKEN}`] });
+  await p.rig.reboot();
+  expect(processes.signals).toEqual([]);
+  expect(liveAttributions(p.rig.db)).toEqual([]);
+  await expectTold(p);
+});
+
 test("it cannot be ended → nothing is changed beside it, a person is told of its process; it ends → the agent is told", async () => {
   const processes = new FakeProcesses();
   const p = await moved(processes);
-  const { pid } = processes.spawn({ argv: ["jj", "--config", ARGUMENT], untouchable: true });
+  const { pid } = processes.spawn({ argv: ["jj", ...CARRIES], untouchable: true });
   await p.rig.reboot();
   const [answer] = await p.agent.batch();
   expect(answer!.text).not.toBeNull();

@@ -3,6 +3,7 @@
  * daemon dies and another starts on the same database and the same world.
  */
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
+import { tokenArguments } from "../../src/core/attribution.ts";
 import { CREATE_PLAN } from "../../src/core/plans/agent.ts";
 import { crashPoints, undoCrashPoints } from "../../src/core/saga.ts";
 import { latestOperation } from "../../src/store/lifecycle-ops.ts";
@@ -106,7 +107,7 @@ describe("creation: daemon dies in the middle of an effect", () => {
     rig.boot();
     const { token } = rig.steps(threadId)[1]!.identity as { token: string };
     rig.kill();
-    const jj = rig.processes.start(`jj --config kiki.token=${token} workspace add`);
+    const jj = rig.processes.spawn({ argv: ["jj", ...tokenArguments(token), "workspace", "add"] });
     rig.boot();
     await rig.until(() => rig.clock.waiting, "waits for the surviving jj");
     expect(rig.steps(threadId)[1]!.state).toBe("Started");

@@ -11,6 +11,7 @@ import { onTerminal, type TerminalResult } from "../support/person.ts";
 import { bash, say } from "../support/scenario.ts";
 import { thorough } from "../support/thorough.ts";
 import { initialised, type World } from "../support/world.ts";
+import { waitForNoProcess } from "../support/wait.ts";
 
 setDefaultTimeout(180_000);
 let w: World;
@@ -128,7 +129,7 @@ thorough(
     expect(flat(made.screen)).toContain("it did not come to an end within 20 s");
     const { proofs } = statePaths(w.stateDir);
     expect(readdirSync(proofs)).toEqual([]);
-    expect(Bun.spawnSync(["pgrep", "-f", `${proofs}/`]).stdout.toString()).toBe("");
+    await waitForNoProcess(`${proofs}/`);
   },
 );
 

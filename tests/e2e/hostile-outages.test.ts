@@ -106,7 +106,10 @@ const ways: Record<string, { ask: (id: string) => Promise<HookResult>; says: Reg
 
 for (const [i, [name, way]] of Object.entries(ways).entries()) {
   test(`${name}, no barrier → allowed at once, a file and one line say so`, async () => {
-    const [before, log] = [one.passed(), one.log()];
+    const taken = (): number =>
+      // Of a hook that was killed its launcher writes the file alone, without the call's name.
+      one.admissions(`toolu_open_${i}`).length + one.admissions("passed:%").length;
+    const [before, log, takenBefore] = [one.passed(), one.log(), taken()];
     const result = await way.ask(`toolu_open_${i}`);
     expect([result.code, result.stdout]).toEqual([0, ""]);
     expect(result.ms).toBeLessThan(SOON_MS);
@@ -116,7 +119,7 @@ for (const [i, [name, way]] of Object.entries(ways).entries()) {
     // The daemon may have taken it up already.
     const added = one.passed().filter((file) => !before.includes(file));
     expect(added.length).toBeLessThanOrEqual(1);
-    if (added.length === 0) expect(one.admissions(`toolu_open_${i}`)).toHaveLength(1);
+    if (added.length === 0) expect(taken()).toBeGreaterThan(takenBefore);
   });
 
   test(`${name}, under a barrier → refused in general words, nothing written down as passed`, async () => {

@@ -10,6 +10,7 @@ import { runAs } from "../support/jj-repo.ts";
 import { onTerminal, type TerminalResult } from "../support/person.ts";
 import { thorough } from "../support/thorough.ts";
 import { initialised, type World } from "../support/world.ts";
+import { waitForNoProcess } from "../support/wait.ts";
 
 setDefaultTimeout(120_000);
 let w: World;
@@ -139,7 +140,6 @@ thorough(
     expect(flat(made.screen)).toContain("it did not come to an end within 20 s");
     expect((await doctor("hangs")).detail).toContain("it did not come to an end within 20 s");
     expect(readdirSync(statePaths(w.stateDir).proofs)).toEqual([]);
-    const left = Bun.spawnSync(["pgrep", "-f", statePaths(w.stateDir).proofs]).stdout.toString();
-    expect(left).toBe("");
+    await waitForNoProcess(`${statePaths(w.stateDir).proofs}/`);
   },
 );

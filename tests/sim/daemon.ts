@@ -378,7 +378,8 @@ function processesOf(w: World, life: Life): Processes {
           .map(({ pid }) => ({ pid, startTime: JJ })),
       ]),
     sample: (marks) => ask("sample", () => processes.sample(marks)),
-    argvOf: (who) => ask("argvOf", () => processes.argvOf(who)),
+    argvOf: (who) =>
+      ask("argvOf", () => (who.startTime === JJ ? w.ports.argvOf(who.pid) : processes.argvOf(who))),
     observe: (who) => ask("observe", () => processes.observe(who)),
     signal: (who, signal) =>
       ask("signal", () =>

@@ -3,6 +3,7 @@
  * runs, or before its answer arrives), fail, or be the last thing the daemon ever did. A daemon that is dead gets no
  * answer any more: nothing of it can touch the world.
  */
+import { tokenArguments } from "../../src/core/attribution.ts";
 import { fail } from "../../src/core/errors.ts";
 import { never } from "../support/never.ts";
 import type { Random } from "../support/random.ts";
@@ -145,6 +146,11 @@ export class Ports {
   async finishSurvivor(at: number): Promise<void> {
     const [survivor] = this.survivors.splice(at, 1);
     await survivor?.run().catch(() => undefined);
+  }
+
+  argvOf(pid: number): string[] | null {
+    const survivor = this.survivors.find((one) => one.pid === pid);
+    return survivor === undefined ? null : ["jj", ...tokenArguments(survivor.token)];
   }
 
   /** SIGKILL: wherever it was on its way, if it had begun at all. It is there until it is not. */

@@ -41,3 +41,16 @@ export async function waitForContent(path: string, text: string, ms: number): Pr
     () => `${JSON.stringify(text)} in ${path}, which has ${JSON.stringify(seen())}`,
   );
 }
+
+/**
+ * Waits until no process has `text` in its command line. Whoever was sent a SIGKILL is there until the system is done with
+ * it, and nobody who sends one waits for that.
+ */
+export async function waitForNoProcess(text: string, ms = 5_000): Promise<void> {
+  const running = (): string => Bun.spawnSync(["pgrep", "-f", text]).stdout.toString();
+  await waitFor(
+    () => running() === "",
+    ms,
+    () => `no process with ${text}: ${running()}`,
+  );
+}

@@ -2,6 +2,7 @@
  * How kiki calls jj (0.46). Every read names a full operation: `--ignore-working-copy` alone is no pure read, it
  * merges divergent operation heads. Every mutation carries the caller's token in its recorded arguments.
  */
+import { tokenArguments } from "../../core/attribution.ts";
 import { fail } from "../../core/errors.ts";
 import { isOpId, type OpId } from "../../core/ids.ts";
 import { run, type RunResult } from "../exec.ts";
@@ -80,7 +81,7 @@ export async function mutate(
   const folder = options.folder ?? ctx.neutral;
   for (let attempt = 0; ; attempt += 1) {
     const result = await run({
-      argv: ["jj", ...FIXED, "--config", `kiki.token=${token}`, "-R", folder, ...args],
+      argv: ["jj", ...FIXED, ...tokenArguments(token), "-R", folder, ...args],
       cwd: folder,
       env: ctx.env,
       timeoutMs: ctx.limits.mutateTimeoutMs,

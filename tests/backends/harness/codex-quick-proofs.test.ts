@@ -8,6 +8,7 @@ import { capabilitiesOf, lacking, standingOf, type Proof } from "../../../src/co
 import { codexShim, UNKNOWN_CODEX, type CodexBehaviour } from "../../support/codex-shim.ts";
 import { removeTempDirs, tempDir } from "../../support/temp.ts";
 import { thorough } from "../../support/thorough.ts";
+import { waitForNoProcess } from "../../support/wait.ts";
 
 setDefaultTimeout(90_000);
 afterAll(removeTempDirs);
@@ -46,9 +47,6 @@ async function prove(
   };
 }
 
-const still = (folder: string): string =>
-  Bun.spawnSync(["pgrep", "-f", `${folder}/`]).stdout.toString();
-
 describe("quick proofs of Codex", () => {
   test("an unknown version that behaves → all proved, the denied tools left no trace, no foreign hook ran", async () => {
     const { proofs, folder, unproved, standing } = await prove("behaves");
@@ -61,7 +59,7 @@ describe("quick proofs of Codex", () => {
       "call_kiki_first",
       "call_kiki_second",
     ]);
-    expect(still(folder)).toBe("");
+    await waitForNoProcess(`${folder}/`);
   });
 
   test("nothing of the person's reaches it: no key, no home, no login", async () => {
@@ -165,7 +163,7 @@ describe("quick proofs of Codex", () => {
       "not-tried: it did not come to an end within 6 s",
     ]);
     expect(standing).toBe("refused");
-    expect(still(folder)).toBe("");
+    await waitForNoProcess(`${folder}/`);
   });
 
   thorough("ends at once → nothing tried, in its own words", async () => {

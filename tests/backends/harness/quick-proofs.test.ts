@@ -7,6 +7,7 @@ import { PROOF_NAMES } from "../../../src/backends/harness/claude-code/proven.ts
 import { capabilitiesOf, lacking, standingOf, type Proof } from "../../../src/core/proofs.ts";
 import { claudeShim, UNKNOWN_VERSION, type ShimBehaviour } from "../../support/claude-shim.ts";
 import { removeTempDirs, tempDir } from "../../support/temp.ts";
+import { waitForNoProcess } from "../../support/wait.ts";
 
 setDefaultTimeout(60_000);
 afterAll(removeTempDirs);
@@ -121,8 +122,7 @@ describe("quick proofs", () => {
     const why = new Set(proofs.map((p) => `${p.outcome}: ${p.reason}`));
     expect([...why]).toEqual(["not-tried: it did not come to an end within 1 s"]);
     expect(standingOf(capabilitiesOf(proofs))).toBe("refused");
-    const left = Bun.spawnSync(["pgrep", "-f", folder]).stdout.toString();
-    expect(left).toBe("");
+    await waitForNoProcess(`${folder}/`);
   });
 
   test("ends at once → nothing tried, in its own words", async () => {
