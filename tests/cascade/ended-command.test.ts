@@ -140,41 +140,47 @@ test("update that has done everything and does not end → its result is proved 
   expect(f.left()).toEqual([]);
 });
 
-test("update ended in the middle of a file → RecoveryRequired at once, the agent stays stopped, a person is told", async () => {
-  const f = await family();
-  await f.amend("two\n1\n2\n3\n");
-  f.hang("workspace update-stale", `printf 'tw' >'${f.child.path}/parser.txt'`);
-  const [answer] = await f.agent.batch();
-  expect(answer!.text).toContain("waits for a person");
-  expect(intent(f)).toMatchObject({ state: "RecoveryRequired", recovering: false });
-  expect(f.still).toEqual(["hold", "pause"]);
-  expect(f.rig.file(f.child, "parser.txt")).toBe("tw");
-  expect(f.rig.attention(f.child)[0]).toContain("ended in the middle");
-  const bundle = intent(f).recoveryBundle!;
-  expect(readFileSync(`${bundle}/files/parser.txt`, "utf8")).toBe("tw");
-  // Asked again, nothing moves by itself.
-  f.hang(null);
-  expect((await f.agent.batch())[0]!.text).toContain("waits for a person");
-  expect(await f.rig.cascade.troubles.look(f.child.id)).toMatchObject({
-    kind: "recovery",
-    files: "StaleDirty",
-    mayLand: true,
-  });
-});
+thorough(
+  "update ended in the middle of a file → RecoveryRequired at once, the agent stays stopped, a person is told",
+  async () => {
+    const f = await family();
+    await f.amend("two\n1\n2\n3\n");
+    f.hang("workspace update-stale", `printf 'tw' >'${f.child.path}/parser.txt'`);
+    const [answer] = await f.agent.batch();
+    expect(answer!.text).toContain("waits for a person");
+    expect(intent(f)).toMatchObject({ state: "RecoveryRequired", recovering: false });
+    expect(f.still).toEqual(["hold", "pause"]);
+    expect(f.rig.file(f.child, "parser.txt")).toBe("tw");
+    expect(f.rig.attention(f.child)[0]).toContain("ended in the middle");
+    const bundle = intent(f).recoveryBundle!;
+    expect(readFileSync(`${bundle}/files/parser.txt`, "utf8")).toBe("tw");
+    // Asked again, nothing moves by itself.
+    f.hang(null);
+    expect((await f.agent.batch())[0]!.text).toContain("waits for a person");
+    expect(await f.rig.cascade.troubles.look(f.child.id)).toMatchObject({
+      kind: "recovery",
+      files: "StaleDirty",
+      mayLand: true,
+    });
+  },
+);
 
-test("parent advance, published and not ended → nothing half done: rebased, files follow, told", async () => {
-  const f = await family();
-  await f.rig.repo.jj(["new", "-m", "lexer"], f.parent.path);
-  f.rig.repo.write("lexer.txt", "lexer\n", f.parent.path);
-  await f.rig.repo.jj(["status"], f.parent.path);
-  await f.rig.cascade.refreshToFrontier();
-  f.hang("op integrate", `"$jj" "$@"`);
-  const [answer] = await f.agent.batch();
-  expect(answer!.text).toBe(intent(f).payload);
-  expect(intent(f)).toMatchObject({ state: "Delivered" });
-  expect(f.rig.file(f.child, "lexer.txt")).toBe("lexer\n");
-  expect(f.rig.attention(f.child)).toEqual([]);
-});
+thorough(
+  "parent advance, published and not ended → nothing half done: rebased, files follow, told",
+  async () => {
+    const f = await family();
+    await f.rig.repo.jj(["new", "-m", "lexer"], f.parent.path);
+    f.rig.repo.write("lexer.txt", "lexer\n", f.parent.path);
+    await f.rig.repo.jj(["status"], f.parent.path);
+    await f.rig.cascade.refreshToFrontier();
+    f.hang("op integrate", `"$jj" "$@"`);
+    const [answer] = await f.agent.batch();
+    expect(answer!.text).toBe(intent(f).payload);
+    expect(intent(f)).toMatchObject({ state: "Delivered" });
+    expect(f.rig.file(f.child, "lexer.txt")).toBe("lexer\n");
+    expect(f.rig.attention(f.child)).toEqual([]);
+  },
+);
 
 thorough(
   "read that hangs before anything was changed → everybody goes on, generic deny",

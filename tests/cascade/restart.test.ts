@@ -178,7 +178,7 @@ describe("a boundary that cannot be proved", () => {
     expect(intent(f).state).toBe("Acknowledged");
   });
 
-  test("another prompt with another attempt's id → no echo", async () => {
+  thorough("another prompt with another attempt's id → no echo", async () => {
     const f = await family();
     await unproved(f);
     const first = await failed(f, 1);
@@ -206,7 +206,7 @@ describe("a boundary that cannot be proved", () => {
     expect(intent(f, 1).state).toBe("Acknowledged");
   });
 
-  test("second contrary receipt → restart, not a third delivery at a boundary", async () => {
+  thorough("second contrary receipt → restart, not a third delivery at a boundary", async () => {
     const f = await family();
     await f.amend("two\n");
     for (let n = 0; n < 2; n += 1) {
@@ -269,7 +269,7 @@ describe("a boundary that cannot be proved", () => {
     expect(isKnownCall(f.rig.db, incarnation, "toolu_passed")).toBe(true);
   });
 
-  test("a prompt that is reported twice → repeated once", async () => {
+  thorough("a prompt that is reported twice → repeated once", async () => {
     const f = await family();
     await f.amend("two\n");
     await f.agent.call();
@@ -358,17 +358,20 @@ describe("a lost agent", () => {
     expect(intent(f).state).toBe("Acknowledged");
   });
 
-  test("agent crashes between materialisation and delivery → the same payload, byte for byte", async () => {
-    const f = await family();
-    await f.amend("two\n");
-    const told = await f.agent.call(undefined, null, false);
-    expect(intent(f).state).toBe("Materialized");
-    ends(f, "Crashed");
-    const started = await attempts(f);
-    expect(started.prompt!.startsWith(told.text!)).toBe(true);
-    f.rig.agents.ready(started);
-    expect(intent(f).state).toBe("Delivered");
-  });
+  thorough(
+    "agent crashes between materialisation and delivery → the same payload, byte for byte",
+    async () => {
+      const f = await family();
+      await f.amend("two\n");
+      const told = await f.agent.call(undefined, null, false);
+      expect(intent(f).state).toBe("Materialized");
+      ends(f, "Crashed");
+      const started = await attempts(f);
+      expect(started.prompt!.startsWith(told.text!)).toBe(true);
+      f.rig.agents.ready(started);
+      expect(intent(f).state).toBe("Delivered");
+    },
+  );
 
   test("resume with a delivered, unacknowledged intent; conversation id reused → old incarnation retired without acknowledgement, told before any tool; a crash before its first boundary → told by another", async () => {
     const f = await family();
@@ -456,7 +459,7 @@ describe("a lost agent", () => {
     expect((await f.agent.call("toolu_b")).text).toBe(HOLD_TEXT);
   });
 
-  test("the same trouble again after it was over → said again, once", async () => {
+  thorough("the same trouble again after it was over → said again, once", async () => {
     const f = await family();
     const said = () => f.rig.attention(f.child).filter((text) => text.includes("no pane"));
     const all = () =>
@@ -581,16 +584,19 @@ describe("bounds", () => {
     expect(intent(f).exhausted).toBe(true);
   });
 
-  test("third attempt is ready and ends before it is acknowledged → exhausted as well", async () => {
-    const f = await family();
-    await unproved(f);
-    await failed(f, 1);
-    await failed(f, 2);
-    const last = await attempts(f, 3);
-    f.rig.agents.ready(last);
-    f.rig.agents.ended(last, "Crashed");
-    expect(intent(f).exhausted).toBe(true);
-  });
+  thorough(
+    "third attempt is ready and ends before it is acknowledged → exhausted as well",
+    async () => {
+      const f = await family();
+      await unproved(f);
+      await failed(f, 1);
+      await failed(f, 2);
+      const last = await attempts(f, 3);
+      f.rig.agents.ready(last);
+      f.rig.agents.ended(last, "Crashed");
+      expect(intent(f).exhausted).toBe(true);
+    },
+  );
 
   test("retry-delivery → one fresh bounded cycle in the next epoch; earlier attempts do not count in it", async () => {
     const f = await family();
@@ -607,7 +613,7 @@ describe("bounds", () => {
     expect(f.rig.attention(f.child).filter((m) => m.includes("restarts"))).toHaveLength(2);
   });
 
-  test("retry-delivery, then the agent takes it up → acknowledged by proof", async () => {
+  thorough("retry-delivery, then the agent takes it up → acknowledged by proof", async () => {
     const f = await family();
     await exhausted(f);
     startEpoch(f.rig.db, intent(f).intentId, 1);
@@ -634,11 +640,11 @@ describe("the daemon dies", () => {
   // Each of them is also told on the model (tests/crash/intents); here it is the real jj.
   for (const [point, play] of [
     ["intent.agent-stopped.before", thorough],
-    ["intent.agent-stopped.effected", test],
+    ["intent.agent-stopped.effected", thorough],
     ["intent.harness-ended.before", thorough],
     ["intent.harness-ended.effected", test],
     ["intent.restarting.before", thorough],
-    ["intent.restarting.completed", test],
+    ["intent.restarting.completed", thorough],
   ] as const) {
     play(
       `at ${point} → after its restart the agent is told, acknowledged once, the files changed once`,

@@ -6,6 +6,7 @@ import { incarnation } from "../../src/store/edges.ts";
 import { keptCapabilities } from "../../src/store/sessions.ts";
 import { triggersOf, unresolvedIntents } from "../../src/store/intents.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { thorough } from "../support/thorough.ts";
 import { makePair, type Pair } from "./pair.ts";
 import type { Rig, RigOptions } from "./rig.ts";
 
@@ -81,26 +82,29 @@ test("parent amends between kiki's last look and its update → the newest state
   expect(f.rig.attention(f.child)).toEqual([]);
 });
 
-test("parent amends the very revision the child is being rebased onto → the old one does not come back", async () => {
-  let meanwhile = async (): Promise<void> => undefined;
-  const f: Pair = await family(
-    withJj((jj) => ({
-      async stageRebase(input) {
-        await meanwhile();
-        return jj.stageRebase(input);
-      },
-    })),
-  );
-  await f.advance("lexer.txt");
-  meanwhile = once(async () => {
-    f.rig.repo.write("lexer.txt", "better\n", f.parent.path);
-    await f.rig.repo.jj(["status"], f.parent.path);
-  });
-  const [answer] = await f.agent.batch();
-  expect(answer!.text).toBe(intent(f).payload);
-  expect(f.rig.file(f.child, "lexer.txt")).toBe("better\n");
-  expect(await f.rig.repo.commit("divergent()")).toBe("");
-});
+thorough(
+  "parent amends the very revision the child is being rebased onto → the old one does not come back",
+  async () => {
+    let meanwhile = async (): Promise<void> => undefined;
+    const f: Pair = await family(
+      withJj((jj) => ({
+        async stageRebase(input) {
+          await meanwhile();
+          return jj.stageRebase(input);
+        },
+      })),
+    );
+    await f.advance("lexer.txt");
+    meanwhile = once(async () => {
+      f.rig.repo.write("lexer.txt", "better\n", f.parent.path);
+      await f.rig.repo.jj(["status"], f.parent.path);
+    });
+    const [answer] = await f.agent.batch();
+    expect(answer!.text).toBe(intent(f).payload);
+    expect(f.rig.file(f.child, "lexer.txt")).toBe("better\n");
+    expect(await f.rig.repo.commit("divergent()")).toBe("");
+  },
+);
 
 test("operation lands while the result is being written down → the newest head is what stays recorded", async () => {
   let meanwhile = async (): Promise<void> => undefined;
@@ -190,26 +194,29 @@ test("conversation compacted while another agent's call is in flight → that ca
   expect(f.rig.file(f.child, "parser.txt")).toBe("one\n");
 });
 
-test("hold confirmed only after the settlement ended → the same answer as its siblings", async () => {
-  let meanwhile = async (): Promise<void> => undefined;
-  const f: Pair = await family(
-    withJj((jj) => ({
-      async updateStale(...args) {
-        await meanwhile();
-        await jj.updateStale(...args);
-      },
-    })),
-  );
-  await f.amend("two\n");
-  let token = "";
-  meanwhile = once(async () => {
-    const late = await f.agent.ask("t2");
-    if (late.decision === "hold") token = late.token;
-  });
-  const { text } = await f.agent.call("t1");
-  expect(text).toBe(intent(f).payload);
-  expect(await f.agent.confirm(token)).toMatchObject({ decision: "deny", output: text });
-});
+thorough(
+  "hold confirmed only after the settlement ended → the same answer as its siblings",
+  async () => {
+    let meanwhile = async (): Promise<void> => undefined;
+    const f: Pair = await family(
+      withJj((jj) => ({
+        async updateStale(...args) {
+          await meanwhile();
+          await jj.updateStale(...args);
+        },
+      })),
+    );
+    await f.amend("two\n");
+    let token = "";
+    meanwhile = once(async () => {
+      const late = await f.agent.ask("t2");
+      if (late.decision === "hold") token = late.token;
+    });
+    const { text } = await f.agent.call("t1");
+    expect(text).toBe(intent(f).payload);
+    expect(await f.agent.confirm(token)).toMatchObject({ decision: "deny", output: text });
+  },
+);
 
 test("calls arriving at every moment of a settlement → none is left without an answer", async () => {
   const f = await family();
@@ -291,29 +298,33 @@ test("jj fails before anything is bound → the batch goes through, no barrier s
   expect((await f.agent.batch())[0]!.text).toBe(intent(f).payload);
 });
 
-test("bound, and several operation heads cannot be merged → blocked, and a person hears of it", async () => {
-  const f = await family(
-    withJj(() => ({
-      mergeHeads: () => Promise.reject(failure("failed", "jj-locked", "somebody holds the lock")),
-    })),
-  );
-  await f.amend("two\n");
-  let armed = true;
-  await f.rig.reboot({
-    at(name) {
-      if (!armed || name !== "intent.update-stale.before") return;
-      armed = false;
-      throw new Error("crash");
-    },
-  });
-  await f.agent.batch();
-  const before = f.rig.attention(f.child).length;
-  const at = await f.rig.repo.head();
-  for (const name of ["x", "y"])
-    await f.rig.repo.jj([`--at-op=${at}`, "bookmark", "create", name, "-r", "root()+"]);
-  for (let n = 0; n < 4; n += 1) expect((await f.agent.batch())[0]!.text).toContain("did not run");
-  expect(f.rig.attention(f.child).length).toBeGreaterThan(before);
-});
+thorough(
+  "bound, and several operation heads cannot be merged → blocked, and a person hears of it",
+  async () => {
+    const f = await family(
+      withJj(() => ({
+        mergeHeads: () => Promise.reject(failure("failed", "jj-locked", "somebody holds the lock")),
+      })),
+    );
+    await f.amend("two\n");
+    let armed = true;
+    await f.rig.reboot({
+      at(name) {
+        if (!armed || name !== "intent.update-stale.before") return;
+        armed = false;
+        throw new Error("crash");
+      },
+    });
+    await f.agent.batch();
+    const before = f.rig.attention(f.child).length;
+    const at = await f.rig.repo.head();
+    for (const name of ["x", "y"])
+      await f.rig.repo.jj([`--at-op=${at}`, "bookmark", "create", name, "-r", "root()+"]);
+    for (let n = 0; n < 4; n += 1)
+      expect((await f.agent.batch())[0]!.text).toContain("did not run");
+    expect(f.rig.attention(f.child).length).toBeGreaterThan(before);
+  },
+);
 
 test("call id comes again after its batch closed → a call like any other: blocked, or in flight", async () => {
   const f = await family({ settings: { drainMs: 200 } });
@@ -331,17 +342,20 @@ test("call id comes again after its batch closed → a call like any other: bloc
   expect(intent(f).receipt).toBe("matching");
 });
 
-test("blocked tool ran although recovery is already required → still loud, the batch still closes", async () => {
-  const f = await family();
-  // Not provable: somebody's revision stands on the child.
-  await f.rig.repo.jj(["new", "--no-edit", "-m", "somebody's", await f.rig.head(f.child)]);
-  f.rig.repo.write("parser.txt", "the child's own edit\n", f.child.path);
-  await f.amend("two\n");
-  const first = await f.agent.call();
-  expect(intent(f).state).toBe("RecoveryRequired");
-  await f.agent.close([{ ...first, got: "total 0\n" }]);
-  expect(f.rig.attention(f.child).some((text) => text.includes("ran a tool"))).toBe(true);
-});
+thorough(
+  "blocked tool ran although recovery is already required → still loud, the batch still closes",
+  async () => {
+    const f = await family();
+    // Not provable: somebody's revision stands on the child.
+    await f.rig.repo.jj(["new", "--no-edit", "-m", "somebody's", await f.rig.head(f.child)]);
+    f.rig.repo.write("parser.txt", "the child's own edit\n", f.child.path);
+    await f.amend("two\n");
+    const first = await f.agent.call();
+    expect(intent(f).state).toBe("RecoveryRequired");
+    await f.agent.close([{ ...first, got: "total 0\n" }]);
+    expect(f.rig.attention(f.child).some((text) => text.includes("ran a tool"))).toBe(true);
+  },
+);
 
 test("blocked tool ran while a recovery was open → closed, for a person; its version is told by restart from then on", async () => {
   let hung = true;

@@ -7,6 +7,7 @@ import { writeFileSync } from "node:fs";
 import { threadPaths } from "../../src/core/paths.ts";
 import { REPO_ID } from "./rig.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { isThorough, thorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
 import { GENERIC, refused, serialFamily, type SerialFamily } from "./serial-rig.ts";
 
@@ -128,17 +129,20 @@ describe("serial: a batch of one", () => {
     expect(g.intent().state).toBe("Acknowledged");
   });
 
-  test("acknowledged, another intent waits → the next intent decides about this very call", async () => {
-    const f = await family();
-    await told(f);
-    await f.amend("three\n");
-    const second = await f.agent.call();
-    expect(f.intent().state).toBe("Acknowledged");
-    expect(second.output).toBe(refused(f.intent(1).payload!));
-    expect(f.file("parser.txt")).toBe("three\n");
-    expect((await f.agent.call()).ran).toBe(true);
-    expect(f.intent(1).state).toBe("Acknowledged");
-  });
+  thorough(
+    "acknowledged, another intent waits → the next intent decides about this very call",
+    async () => {
+      const f = await family();
+      await told(f);
+      await f.amend("three\n");
+      const second = await f.agent.call();
+      expect(f.intent().state).toBe("Acknowledged");
+      expect(second.output).toBe(refused(f.intent(1).payload!));
+      expect(f.file("parser.txt")).toBe("three\n");
+      expect((await f.agent.call()).ran).toBe(true);
+      expect(f.intent(1).state).toBe("Acknowledged");
+    },
+  );
 
   test("a refused patch → judged on the payload within the wrapper that repeats the whole patch", async () => {
     const f = await family();
@@ -152,7 +156,7 @@ describe("serial: a batch of one", () => {
     expect(JSON.stringify(kept).length).toBeLessThan(4_000);
   });
 
-  test("a refused tool that is only named → matching as well", async () => {
+  thorough("a refused tool that is only named → matching as well", async () => {
     const f = await family();
     await f.amend("two\n");
     const { output } = await f.agent.call({ tool: "mcp__x__y" });
@@ -235,17 +239,20 @@ describe("serial: the receipt", () => {
     expect(f.rig.barrier(f.child)).toBe(false);
   });
 
-  test("the record itself cannot be read at the next call, nothing else pending → passes, acknowledges nothing; read again later", async () => {
-    const f = await family();
-    await told(f);
-    f.records.unreadable = true;
-    expect((await f.agent.call()).ran).toBe(true);
-    expect(f.intent().state).toBe("Delivered");
-    expect(f.rig.barrier(f.child)).toBe(true);
-    f.records.unreadable = false;
-    expect((await f.agent.call()).ran).toBe(true);
-    expect(f.intent()).toMatchObject({ state: "Acknowledged", receipt: "matching" });
-  });
+  thorough(
+    "the record itself cannot be read at the next call, nothing else pending → passes, acknowledges nothing; read again later",
+    async () => {
+      const f = await family();
+      await told(f);
+      f.records.unreadable = true;
+      expect((await f.agent.call()).ran).toBe(true);
+      expect(f.intent().state).toBe("Delivered");
+      expect(f.rig.barrier(f.child)).toBe(true);
+      f.records.unreadable = false;
+      expect((await f.agent.call()).ran).toBe(true);
+      expect(f.intent()).toMatchObject({ state: "Acknowledged", receipt: "matching" });
+    },
+  );
 
   test("receipt unreadable, another delivery pending → restart", async () => {
     const f = await family();
@@ -273,21 +280,24 @@ describe("serial: the receipt", () => {
     expect(f.intent().softRedeliveryCount).toBe(1);
   });
 
-  test("Stop with an unreadable record, then another conversation → that one was never told: redelivered, counted, acknowledged by its own receipt", async () => {
-    const f = await family();
-    await told(f);
-    f.records.unreadable = true;
-    await f.agent.stop();
-    f.records.unreadable = false;
-    expect(f.intent()).toMatchObject({ state: "Delivered", receipt: "unreadable" });
-    f.agent.session = "conversation-2";
-    await f.agent.prompt("something else");
-    const again = await f.agent.call();
-    expect(again.output).toBe(refused(f.intent().payload!));
-    expect(f.intent()).toMatchObject({ state: "Delivered", softRedeliveryCount: 1 });
-    expect((await f.agent.call()).ran).toBe(true);
-    expect(f.intent()).toMatchObject({ state: "Acknowledged", receipt: "matching" });
-  });
+  thorough(
+    "Stop with an unreadable record, then another conversation → that one was never told: redelivered, counted, acknowledged by its own receipt",
+    async () => {
+      const f = await family();
+      await told(f);
+      f.records.unreadable = true;
+      await f.agent.stop();
+      f.records.unreadable = false;
+      expect(f.intent()).toMatchObject({ state: "Delivered", receipt: "unreadable" });
+      f.agent.session = "conversation-2";
+      await f.agent.prompt("something else");
+      const again = await f.agent.call();
+      expect(again.output).toBe(refused(f.intent().payload!));
+      expect(f.intent()).toMatchObject({ state: "Delivered", softRedeliveryCount: 1 });
+      expect((await f.agent.call()).ran).toBe(true);
+      expect(f.intent()).toMatchObject({ state: "Acknowledged", receipt: "matching" });
+    },
+  );
 
   test("the last line is torn, which is the arriving call's own → nothing is known of it: passes, acknowledges nothing; the next call completes and acknowledges", async () => {
     const f = await family();
@@ -331,7 +341,8 @@ describe("serial: a provider that uses one call id for every call", () => {
 });
 
 describe("serial: a blocked tool ran", () => {
-  test.each(["the turn ends", "the next call comes"])(
+  const moments = ["the next call comes", "the turn ends"];
+  test.each(isThorough ? moments : moments.slice(0, 1))(
     "and %s → the agent is paused",
     async (what) => {
       const paused: string[] = [];
@@ -502,14 +513,19 @@ describe("serial: what is not known", () => {
     expect((await f.agent.call()).output).toBe(refused(f.intent().payload!));
   });
 
-  test("record unreadable at three boundaries in a row with work ready → a person hears of it", async () => {
-    const f = await family();
-    await f.amend("two\n");
-    f.records.unreadable = true;
-    for (let n = 0; n < 3; n += 1) expect((await f.agent.call()).ran).toBe(true);
-    expect(f.rig.attention(f.child).join()).toContain("the session record does not show the call");
-    expect(f.intent().state).toBe("Detected");
-  });
+  thorough(
+    "record unreadable at three boundaries in a row with work ready → a person hears of it",
+    async () => {
+      const f = await family();
+      await f.amend("two\n");
+      f.records.unreadable = true;
+      for (let n = 0; n < 3; n += 1) expect((await f.agent.call()).ran).toBe(true);
+      expect(f.rig.attention(f.child).join()).toContain(
+        "the session record does not show the call",
+      );
+      expect(f.intent().state).toBe("Detected");
+    },
+  );
 
   test("record unreadable after a violation, at an active barrier → not let through: restart", async () => {
     const f = await family();
@@ -674,21 +690,24 @@ describe("serial: told by a restart only", () => {
     expect(f.soft()).toBe(true);
   });
 
-  test("edits by hooked calls, and by a process one of them left running → still proved", async () => {
-    const f = await family();
-    await f.agent.call({
-      background: true,
-      run: () => {
-        writeFileSync(`${f.child.path}/own.txt`, "by a hooked call\n");
-        return "running";
-      },
-    });
-    await Bun.sleep(60);
-    writeFileSync(`${f.child.path}/log.txt`, "by what it left running\n");
-    await f.amend("two\n");
-    expect((await f.agent.call()).output).toBe(refused(f.intent().payload!));
-    expect(f.soft()).toBe(true);
-  });
+  thorough(
+    "edits by hooked calls, and by a process one of them left running → still proved",
+    async () => {
+      const f = await family();
+      await f.agent.call({
+        background: true,
+        run: () => {
+          writeFileSync(`${f.child.path}/own.txt`, "by a hooked call\n");
+          return "running";
+        },
+      });
+      await Bun.sleep(60);
+      writeFileSync(`${f.child.path}/log.txt`, "by what it left running\n");
+      await f.amend("two\n");
+      expect((await f.agent.call()).output).toBe(refused(f.intent().payload!));
+      expect(f.soft()).toBe(true);
+    },
+  );
 });
 
 describe("serial: the startup echo", () => {

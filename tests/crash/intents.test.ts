@@ -1,7 +1,7 @@
 /**
  * The crash points of intents: every move of the machine and everything else that is durable or done for an intent,
  * taken from the table in core/intent.ts. `npm run test:crash` dies at every one of them in every story; the default
- * suite at each of them once and more, with the agent alone for a shorter or a longer time.
+ * suite at each of them once and more, with the agent alone for a shorter or a longer time, and a thorough one oftener.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
@@ -10,6 +10,7 @@ import { INTENT, INTENT_CRASH_POINTS, type IntentCrashPoint } from "../../src/co
 import { CrashReport } from "../support/crash-report.ts";
 import { randomOf, testSeed } from "../support/random.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { isThorough } from "../support/thorough.ts";
 import { caseName, casesOf, runCase, tell, type Case } from "./intent-runs.ts";
 import { STORIES } from "./intent-scenarios.ts";
 import { ABSENCES, COMMANDS, outcomesOf, type Command } from "./intent-troubles.ts";
@@ -36,11 +37,11 @@ const NAMES = [...POINTS, ...COMMAND_NAMES].flatMap((name) =>
   ABSENCES.map((absence) => caseName({ name, absence })),
 );
 /** Samples of two troubles in a row, for each seed. */
-const DOUBLES = everything ? 200 : 25;
+const DOUBLES = everything ? 200 : isThorough ? 25 : 12;
 /** At a point that a story passes often, so many times count as different. */
-const MAX_TURNS = 2;
+const MAX_TURNS = isThorough ? 2 : 1;
 /** Of the rest of each story's cases, so many are drawn. */
-const DRAWN = 4;
+const DRAWN = isThorough ? 4 : 1;
 /** Cases that once failed, by story and name. */
 const KEPT: Readonly<Record<string, readonly string[]>> = {
   "the agent dies with the payload": ["intent.marker-written.effected, absence long"],

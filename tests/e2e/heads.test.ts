@@ -3,6 +3,7 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { bash, say, touch, wait } from "../support/scenario.ts";
+import { isThorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
 import { initialised, type World } from "../support/world.ts";
 
@@ -25,7 +26,10 @@ const AT_ONCE = [
   'jj --at-op "$op" bookmark create "two-$1" -r "root()+"',
 ];
 
-test("kk new: five at once while agents run jj at once and leave two heads behind → five Active threads, one head, nothing of theirs lost", async () => {
+const MANY = isThorough ? 5 : 3;
+const TASKS = Array.from({ length: MANY + 1 }, (_, n) => `task ${n + 1}`);
+
+test(`kk new: ${MANY} at once while agents run jj at once and leave two heads behind → ${MANY} Active threads, one head, nothing of theirs lost`, async () => {
   const w = await initialised();
   worlds.push(w);
   const script = w.scenario("forker", {
@@ -54,8 +58,9 @@ test("kk new: five at once while agents run jj at once and leave two heads behin
   for (const signal of ["ready", "busy-ready"])
     await waitFor(() => existsSync(w.signal(signal)), 60_000, signal);
   w.raise("go");
-  const five = [1, 2, 3, 4, 5].map((n) => w.kkOnTerminal(["new", `task ${n}`, "--detach"], "y"));
-  const results = await Promise.all(five);
+  const results = await Promise.all(
+    TASKS.slice(0, MANY).map((task) => w.kkOnTerminal(["new", task, "--detach"], "y")),
+  );
   expect(results.filter((r) => r.code !== 0).map((r) => r.screen)).toEqual([]);
   for (const signal of ["forked", "busy-done"])
     await waitFor(() => existsSync(w.signal(signal)), 60_000, signal);
@@ -64,11 +69,11 @@ test("kk new: five at once while agents run jj at once and leave two heads behin
   for (const name of ["x", "y"])
     await w.repo.jj([`--at-op=${at}`, "bookmark", "create", name, "-r", "root()+"]);
   expect(heads(w)).toHaveLength(2);
-  const last = await w.kkOnTerminal(["new", "task 6", "--follows", "busy", "--detach"], "y");
+  const last = await w.kkOnTerminal(["new", TASKS[MANY]!, "--follows", "busy", "--detach"], "y");
   expect([last.code, last.code === 0 ? "" : last.screen]).toEqual([0, ""]);
   const threads = await w.threads();
   expect(threads.map((t) => `${t.name}: ${t.lifecycle}`).sort()).toEqual(
-    ["busy", "forker", ...[1, 2, 3, 4, 5, 6].map((n) => `task ${n}`)].map((n) => `${n}: Active`),
+    ["busy", "forker", ...TASKS].map((n) => `${n}: Active`),
   );
   await waitFor(() => heads(w).length === 1, 30_000, "one head");
   const names = await w.repo.jj([

@@ -11,6 +11,7 @@ import { inDb } from "../support/family.ts";
 import type { HookResult } from "../support/hook-runner.ts";
 import { LiveHook, refusalOf } from "../support/live-hook.ts";
 import { bash, say, touch, wait } from "../support/scenario.ts";
+import { thorough } from "../support/thorough.ts";
 import { waitFor, waitForContent } from "../support/wait.ts";
 import { initialised, type World } from "../support/world.ts";
 
@@ -192,72 +193,75 @@ describe("50 hook calls in one second", () => {
 });
 
 describe("a daemon that stands still while a parent has moved", () => {
-  test("its child's calls pass and run on the files as they are; continued, the work is told at a held call", async () => {
-    const log = join(w.dir, "waiter.ndjson");
-    const parent = await w.newThread(["mover"]);
-    const moved = join((await w.state("mover")).workspacePath, "moved.txt");
-    expect(parent.lifecycle).toBe("Active");
-    await Bun.write(moved, "v1\n");
-    await w.repo.jj(["describe", "-m", "moves"], (await w.state("mover")).workspacePath);
-    const prompt = w.scenario("waiter", {
-      log,
-      responses: [
-        [bash("w0", "cat moved.txt > before.txt; jj status")],
-        [
-          touch(w.signal("waiter-ready")),
-          wait(w.signal("stood-still")),
-          bash("w1", "cat moved.txt > during.txt"),
+  thorough(
+    "its child's calls pass and run on the files as they are; continued, the work is told at a held call",
+    async () => {
+      const log = join(w.dir, "waiter.ndjson");
+      const parent = await w.newThread(["mover"]);
+      const moved = join((await w.state("mover")).workspacePath, "moved.txt");
+      expect(parent.lifecycle).toBe("Active");
+      await Bun.write(moved, "v1\n");
+      await w.repo.jj(["describe", "-m", "moves"], (await w.state("mover")).workspacePath);
+      const prompt = w.scenario("waiter", {
+        log,
+        responses: [
+          [bash("w0", "cat moved.txt > before.txt; jj status")],
+          [
+            touch(w.signal("waiter-ready")),
+            wait(w.signal("stood-still")),
+            bash("w1", "cat moved.txt > during.txt"),
+          ],
+          [
+            touch(w.signal("waiter-passed")),
+            wait(w.signal("continued")),
+            bash("w2", "cat moved.txt > after.txt"),
+          ],
+          {
+            while: { last_result_contains: "did not run" },
+            do: [[bash("w3", "cat moved.txt > after.txt")]],
+            max: 20,
+          },
+          [say("done")],
         ],
-        [
-          touch(w.signal("waiter-passed")),
-          wait(w.signal("continued")),
-          bash("w2", "cat moved.txt > after.txt"),
-        ],
-        {
-          while: { last_result_contains: "did not run" },
-          do: [[bash("w3", "cat moved.txt > after.txt")]],
-          max: 20,
+      });
+      await w.newThread(["waiter", "--follows", "mover", "-m", prompt]);
+      const child = (await w.state("waiter")).workspacePath;
+      const read = (name: string): string | null =>
+        existsSync(join(child, name)) ? readFileSync(join(child, name), "utf8") : null;
+      await waitFor(() => existsSync(w.signal("waiter-ready")), 60_000, "the child waits");
+      await Bun.write(moved, "v2\n");
+      await w.repo.jj(["status"], (await w.state("mover")).workspacePath);
+      await waitFor(
+        async () => (await w.state("waiter")).intents.some((i) => i.state === "Detected"),
+        30_000,
+        "a detected intent",
+      );
+      const daemon = w.daemonPid();
+      process.kill(daemon, "SIGSTOP");
+      try {
+        w.raise("stood-still");
+        await waitFor(() => existsSync(w.signal("waiter-passed")), 60_000, "the call passed");
+        // It was no held call, so nothing has changed under it.
+        expect([read("during.txt"), read("moved.txt")]).toEqual(["v1\n", "v1\n"]);
+      } finally {
+        process.kill(daemon, "SIGCONT");
+      }
+      w.raise("continued");
+      await waitFor(
+        async () => {
+          const { intents, attention } = await w.state("waiter");
+          const [intent] = intents;
+          return intent?.state === "Acknowledged" || attention.length > 1 ? intent : null;
         },
-        [say("done")],
-      ],
-    });
-    await w.newThread(["waiter", "--follows", "mover", "-m", prompt]);
-    const child = (await w.state("waiter")).workspacePath;
-    const read = (name: string): string | null =>
-      existsSync(join(child, name)) ? readFileSync(join(child, name), "utf8") : null;
-    await waitFor(() => existsSync(w.signal("waiter-ready")), 60_000, "the child waits");
-    await Bun.write(moved, "v2\n");
-    await w.repo.jj(["status"], (await w.state("mover")).workspacePath);
-    await waitFor(
-      async () => (await w.state("waiter")).intents.some((i) => i.state === "Detected"),
-      30_000,
-      "a detected intent",
-    );
-    const daemon = w.daemonPid();
-    process.kill(daemon, "SIGSTOP");
-    try {
-      w.raise("stood-still");
-      await waitFor(() => existsSync(w.signal("waiter-passed")), 60_000, "the call passed");
-      // It was no held call, so nothing has changed under it.
-      expect([read("during.txt"), read("moved.txt")]).toEqual(["v1\n", "v1\n"]);
-    } finally {
-      process.kill(daemon, "SIGCONT");
-    }
-    w.raise("continued");
-    await waitFor(
-      async () => {
-        const { intents, attention } = await w.state("waiter");
-        const [intent] = intents;
-        return intent?.state === "Acknowledged" || attention.length > 1 ? intent : null;
-      },
-      60_000,
-      "told",
-    );
-    await waitForContent(join(child, "after.txt"), "v2\n", 60_000);
-    expect(read("moved.txt")).toBe("v2\n");
-    expect(readFileSync(log, "utf8")).toContain("did not run");
-    expect(readFileSync(log, "utf8")).not.toContain(GENERIC_DENY_REASON);
-  });
+        60_000,
+        "told",
+      );
+      await waitForContent(join(child, "after.txt"), "v2\n", 60_000);
+      expect(read("moved.txt")).toBe("v2\n");
+      expect(readFileSync(log, "utf8")).toContain("did not run");
+      expect(readFileSync(log, "utf8")).not.toContain(GENERIC_DENY_REASON);
+    },
+  );
 });
 
 test("an agent that was replaced → its hooks are refused, by the secret they still have", async () => {

@@ -21,6 +21,7 @@ import {
 import { runAs } from "../support/jj-repo.ts";
 import { environmentOf, LiveHook } from "../support/live-hook.ts";
 import { bash, moments, read, say, touch, wait, type Moment } from "../support/scenario.ts";
+import { thorough } from "../support/thorough.ts";
 import { waitFor, waitForContent } from "../support/wait.ts";
 import { initialised, type World } from "../support/world.ts";
 
@@ -112,30 +113,33 @@ describe("the conversation of a replacement", () => {
     ]);
   });
 
-  test("/clear, and the agent is killed before anything is said in the new conversation → neither of the two is taken up: a new one, told by its first input", async () => {
-    const f = await told("cleared", [say("done")]);
-    const [before] = sessions(f);
-    await waitFor(() => moments(f.child.log).some((m) => m.kind === "stop"), 30_000, "idle");
-    await type(f, "-l", "/clear");
-    await type(f, "Enter");
-    const cleared = await waitFor(
-      () => {
-        const { conversation } = sessions(f)[0]!;
-        return conversation === before!.conversation ? null : conversation;
-      },
-      30_000,
-      "another conversation",
-    );
-    process.kill(before!.pid!, "SIGKILL");
-    await waitFor(
-      () => promptsOf(f).some((p) => p.startsWith(intents(home, f.child)[0]!.payload!)),
-      60_000,
-      () => `told by its first input\n${JSON.stringify(sessions(f))}\n${story(home)}`,
-    );
-    const after = sessions(f);
-    expect(after).toHaveLength(2);
-    expect([before!.conversation, cleared]).not.toContain(after[1]!.conversation);
-  });
+  thorough(
+    "/clear, and the agent is killed before anything is said in the new conversation → neither of the two is taken up: a new one, told by its first input",
+    async () => {
+      const f = await told("cleared", [say("done")]);
+      const [before] = sessions(f);
+      await waitFor(() => moments(f.child.log).some((m) => m.kind === "stop"), 30_000, "idle");
+      await type(f, "-l", "/clear");
+      await type(f, "Enter");
+      const cleared = await waitFor(
+        () => {
+          const { conversation } = sessions(f)[0]!;
+          return conversation === before!.conversation ? null : conversation;
+        },
+        30_000,
+        "another conversation",
+      );
+      process.kill(before!.pid!, "SIGKILL");
+      await waitFor(
+        () => promptsOf(f).some((p) => p.startsWith(intents(home, f.child)[0]!.payload!)),
+        60_000,
+        () => `told by its first input\n${JSON.stringify(sessions(f))}\n${story(home)}`,
+      );
+      const after = sessions(f);
+      expect(after).toHaveLength(2);
+      expect([before!.conversation, cleared]).not.toContain(after[1]!.conversation);
+    },
+  );
 });
 
 describe("generated settings edited while the agent runs", () => {
@@ -171,91 +175,97 @@ describe("generated settings edited while the agent runs", () => {
 });
 
 describe("a thread started from inside another one", () => {
-  test("kk new in its shell pane → agent and shell get what is listed and their own names; no secret, token or id of the outer thread", async () => {
-    const outer = await LiveHook.start(w, "outer");
-    const { tmuxSessionId } = (await w.state("outer")).summary;
-    // So high that a thread made from its lower pane has two panes of its own.
-    w.tmux.ok("resize-window", "-t", tmuxSessionId!, "-x", "200", "-y", "140");
-    const shell = await paneOf("shell", "outer");
-    const credential = readFileSync(join(home.state, "credentials", outer.threadId), "utf8").trim();
-    const leaks = {
-      GITHUB_TOKEN: "leak-github",
-      NPM_CONFIG__AUTH: "leak-npm",
-      KIKI_INCARNATION_EXTRA: "leak-kiki",
-      CLAUDE_CODE_SESSION_ID: "leak-session",
-      BUN_OPTIONS: "",
-      ANYTHING: "leak-anything",
-    };
-    const set = Object.entries(leaks).map(([name, value]) => `export ${name}='${value}'`);
-    const script = join(w.dir, "inner.sh");
-    const code = join(w.dir, "inner.code");
-    writeFileSync(script, `${set.join("\n")}\nkk new inner --detach\necho $? > '${code}'\n`);
-    w.tmux.ok("send-keys", "-t", shell, `sh '${script}'`, "Enter");
-    await waitFor(
-      () => w.tmux.ok("capture-pane", "-p", "-t", shell).includes("[y/N]"),
-      60_000,
-      () => `the question\n${w.tmux.ok("capture-pane", "-p", "-t", shell)}`,
-    );
-    w.tmux.ok("send-keys", "-t", shell, "y", "Enter");
-    await waitForContent(code, "0\n", 60_000);
-    const { threadId, lifecycle, followsName } = (await w.state("inner")).summary;
-    expect([lifecycle, followsName]).toEqual(["Active", "outer"]);
-    const { pid } = inDb(home, (db) =>
-      db
-        .query<{ pid: number }, [string]>("SELECT pid FROM agent_sessions WHERE thread_id = ?")
-        .get(threadId),
-    )!;
-    const wrapper = w.tmux.ok(
-      "display-message",
-      "-p",
-      "-t",
-      await paneOf("shell", "inner"),
-      "#{pane_pid}",
-    );
-    // A moment after it was forked the shell is still the wrapper's copy.
-    const shellPid = await waitFor(
-      () => {
-        const children = readFileSync(`/proc/${wrapper}/task/${wrapper}/children`, "utf8").trim();
-        const found = children.split(" ").find((child) => {
-          return (
-            child !== "" && readFileSync(`/proc/${child}/cmdline`, "utf8").startsWith("/bin/sh")
-          );
-        });
-        return found === undefined ? null : Number(found);
-      },
-      30_000,
-      () => `the shell\n${readFileSync(`/proc/${wrapper}/cmdline`, "utf8")}`,
-    );
-    const foreign = [
-      outer.secret.KIKI_INCARNATION_SECRET,
-      outer.incarnation,
-      outer.threadId,
-      outer.conversation,
-      credential,
-      outer.folder,
-      ...Object.values(leaks).filter((value) => value !== ""),
-    ];
-    const person = Object.keys(w.env);
-    for (const [who, of] of [
-      ["agent", pid],
-      ["shell", shellPid],
-    ] as const) {
-      const env = environmentOf(of);
-      const text = JSON.stringify(env);
-      expect([who, foreign.filter((value) => text.includes(value))]).toEqual([who, []]);
-      // Everything else is the person's own and listed, kiki's, the harness's, or the pane's.
-      const others = Object.keys(env).filter(
-        (name) =>
-          !person.includes(name) &&
-          !/^(?:KIKI_|CLAUDE_CODE_|TMUX|TERM|COLORTERM|PWD|SHLVL|_$)/.test(name),
+  thorough(
+    "kk new in its shell pane → agent and shell get what is listed and their own names; no secret, token or id of the outer thread",
+    async () => {
+      const outer = await LiveHook.start(w, "outer");
+      const { tmuxSessionId } = (await w.state("outer")).summary;
+      // So high that a thread made from its lower pane has two panes of its own.
+      w.tmux.ok("resize-window", "-t", tmuxSessionId!, "-x", "200", "-y", "140");
+      const shell = await paneOf("shell", "outer");
+      const credential = readFileSync(
+        join(home.state, "credentials", outer.threadId),
+        "utf8",
+      ).trim();
+      const leaks = {
+        GITHUB_TOKEN: "leak-github",
+        NPM_CONFIG__AUTH: "leak-npm",
+        KIKI_INCARNATION_EXTRA: "leak-kiki",
+        CLAUDE_CODE_SESSION_ID: "leak-session",
+        BUN_OPTIONS: "",
+        ANYTHING: "leak-anything",
+      };
+      const set = Object.entries(leaks).map(([name, value]) => `export ${name}='${value}'`);
+      const script = join(w.dir, "inner.sh");
+      const code = join(w.dir, "inner.code");
+      writeFileSync(script, `${set.join("\n")}\nkk new inner --detach\necho $? > '${code}'\n`);
+      w.tmux.ok("send-keys", "-t", shell, `sh '${script}'`, "Enter");
+      await waitFor(
+        () => w.tmux.ok("capture-pane", "-p", "-t", shell).includes("[y/N]"),
+        60_000,
+        () => `the question\n${w.tmux.ok("capture-pane", "-p", "-t", shell)}`,
       );
-      expect([who, others.sort()]).toEqual([who, []]);
-    }
-    expect(environmentOf(pid)["KIKI_THREAD_ID"]).toBe(threadId);
-    expect(environmentOf(pid)["KIKI_INCARNATION_SECRET"]).not.toBe(
-      outer.secret.KIKI_INCARNATION_SECRET,
-    );
-  });
+      w.tmux.ok("send-keys", "-t", shell, "y", "Enter");
+      await waitForContent(code, "0\n", 60_000);
+      const { threadId, lifecycle, followsName } = (await w.state("inner")).summary;
+      expect([lifecycle, followsName]).toEqual(["Active", "outer"]);
+      const { pid } = inDb(home, (db) =>
+        db
+          .query<{ pid: number }, [string]>("SELECT pid FROM agent_sessions WHERE thread_id = ?")
+          .get(threadId),
+      )!;
+      const wrapper = w.tmux.ok(
+        "display-message",
+        "-p",
+        "-t",
+        await paneOf("shell", "inner"),
+        "#{pane_pid}",
+      );
+      // A moment after it was forked the shell is still the wrapper's copy.
+      const shellPid = await waitFor(
+        () => {
+          const children = readFileSync(`/proc/${wrapper}/task/${wrapper}/children`, "utf8").trim();
+          const found = children.split(" ").find((child) => {
+            return (
+              child !== "" && readFileSync(`/proc/${child}/cmdline`, "utf8").startsWith("/bin/sh")
+            );
+          });
+          return found === undefined ? null : Number(found);
+        },
+        30_000,
+        () => `the shell\n${readFileSync(`/proc/${wrapper}/cmdline`, "utf8")}`,
+      );
+      const foreign = [
+        outer.secret.KIKI_INCARNATION_SECRET,
+        outer.incarnation,
+        outer.threadId,
+        outer.conversation,
+        credential,
+        outer.folder,
+        ...Object.values(leaks).filter((value) => value !== ""),
+      ];
+      const person = Object.keys(w.env);
+      for (const [who, of] of [
+        ["agent", pid],
+        ["shell", shellPid],
+      ] as const) {
+        const env = environmentOf(of);
+        const text = JSON.stringify(env);
+        expect([who, foreign.filter((value) => text.includes(value))]).toEqual([who, []]);
+        // Everything else is the person's own and listed, kiki's, the harness's, or the pane's.
+        const others = Object.keys(env).filter(
+          (name) =>
+            !person.includes(name) &&
+            !/^(?:KIKI_|CLAUDE_CODE_|TMUX|TERM|COLORTERM|PWD|SHLVL|_$)/.test(name),
+        );
+        expect([who, others.sort()]).toEqual([who, []]);
+      }
+      expect(environmentOf(pid)["KIKI_THREAD_ID"]).toBe(threadId);
+      expect(environmentOf(pid)["KIKI_INCARNATION_SECRET"]).not.toBe(
+        outer.secret.KIKI_INCARNATION_SECRET,
+      );
+    },
+  );
 });
 
 interface Settings {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { claudeShim, type ShimBehaviour } from "../support/claude-shim.ts";
 import { onTerminal, type TerminalResult } from "../support/person.ts";
+import { thorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
 import { initialised, type World } from "../support/world.ts";
 
@@ -48,7 +49,7 @@ test("foreign hooks stay out → the thread is Active, said in the plan; the fil
   expect((await w.repo.jj(["status"], join(file, "../.."))).includes(LOCAL)).toBe(false);
 });
 
-test("edited while the agent runs → left as it is, and a person hears of it", async () => {
+thorough("edited while the agent runs → left as it is, and a person hears of it", async () => {
   await kkNew("no-flags-reads-local-only", "edited");
   const file = await pathOf("edited");
   writeFileSync(file, '{"mine": true}');
@@ -61,7 +62,7 @@ test("edited while the agent runs → left as it is, and a person hears of it", 
   expect(readFileSync(file, "utf8")).toBe('{"mine": true}');
 });
 
-test("the daemon was away when the agent ended → given back at its next start", async () => {
+thorough("the daemon was away when the agent ended → given back at its next start", async () => {
   await kkNew("no-flags-reads-local-only", "late");
   const file = await pathOf("late");
   const pid = w.daemonPid();

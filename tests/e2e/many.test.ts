@@ -15,16 +15,17 @@ async function keep(w: Promise<World>): Promise<World> {
   return made;
 }
 
-const EACH = isThorough ? 4 : 1;
-const TWINS = Math.max(2, EACH);
-const ALL = EACH * 4 + TWINS;
+const NAMED = isThorough ? 12 : 1;
+const TWINS = isThorough ? 4 : 2;
+const NAMELESS = isThorough ? 4 : 1;
+const ALL = NAMED + TWINS + NAMELESS;
 
 test(`kk new: ${ALL} at once, some of one name and some without → ${ALL} threads, each asked about once`, async () => {
   const w = await keep(initialised());
   // Names, the same one several times, none at all.
-  const named = Array.from({ length: EACH * 3 }, (_, n) => [`task ${n}`]);
+  const named = Array.from({ length: NAMED }, (_, n) => [`task ${n}`]);
   const twins = Array.from({ length: TWINS }, () => ["twin"]);
-  const nameless = Array.from({ length: EACH }, () => []);
+  const nameless = Array.from({ length: NAMELESS }, () => []);
   const began = performance.now();
   const results = await Promise.all(
     [...named, ...twins, ...nameless].map((name) =>

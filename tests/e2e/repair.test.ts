@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Output } from "../../src/rpc/contract/methods.ts";
 import { processesOfFolder } from "../support/leftover-processes.ts";
+import { thorough } from "../support/thorough.ts";
 import { runInPane } from "../support/tmux.ts";
 import { waitFor } from "../support/wait.ts";
 import { initialised, type World } from "../support/world.ts";
@@ -75,30 +76,36 @@ describe("set-up recipe", () => {
     writeFileSync(shared, "");
   });
 
-  test("command fails and leaves a process behind → thread Active, warning with the log in kk new and kk status, nothing runs on", async () => {
-    configure('[setup]\nrun = "sleep 300 & echo no network >&2; exit 9"\n');
-    const { code, text } = await agreed(["new", "warned", "--detach"]);
-    expect(code).toBe(0);
-    expect(text.replaceAll("\n", " ")).toMatch(
-      /! "warned": the set-up recipe failed \(exit code 9\)/,
-    );
-    const { stdout } = await w.kk(["status", "warned", "--no-jj"]);
-    const log = /^issue .*setup-failed: .*no network — log: (.*)$/m.exec(stdout)?.[1];
-    expect(stdout).toMatch(/^lifecycle {3}Active$/m);
-    expect(readFileSync(log!, "utf8")).toMatch(
-      /^kiki: runs sleep 300 .*\nno network\nkiki: left running, and ended, process \d+\nkiki: the recipe failed \(exit code 9\)$/m,
-    );
-    const { workspacePath } = await w.state("warned");
-    expect(processesOfFolder(workspacePath, "sleep")).toEqual([]);
-  });
+  thorough(
+    "command fails and leaves a process behind → thread Active, warning with the log in kk new and kk status, nothing runs on",
+    async () => {
+      configure('[setup]\nrun = "sleep 300 & echo no network >&2; exit 9"\n');
+      const { code, text } = await agreed(["new", "warned", "--detach"]);
+      expect(code).toBe(0);
+      expect(text.replaceAll("\n", " ")).toMatch(
+        /! "warned": the set-up recipe failed \(exit code 9\)/,
+      );
+      const { stdout } = await w.kk(["status", "warned", "--no-jj"]);
+      const log = /^issue .*setup-failed: .*no network — log: (.*)$/m.exec(stdout)?.[1];
+      expect(stdout).toMatch(/^lifecycle {3}Active$/m);
+      expect(readFileSync(log!, "utf8")).toMatch(
+        /^kiki: runs sleep 300 .*\nno network\nkiki: left running, and ended, process \d+\nkiki: the recipe failed \(exit code 9\)$/m,
+      );
+      const { workspacePath } = await w.state("warned");
+      expect(processesOfFolder(workspacePath, "sleep")).toEqual([]);
+    },
+  );
 
-  test("runs longer than its limit → progress says what runs; ended, warning, Active", async () => {
-    configure('[setup]\nrun = "sleep 300"\ntimeout_s = 1\n');
-    const { code, text } = await agreed(["new", "slow", "--detach"]);
-    expect(code).toBe(0);
-    expect(text).toContain("… setup: sleep 300 — log: ");
-    expect(text.replaceAll("\n", " ")).toContain("the set-up recipe was ended after 1 s");
-  });
+  thorough(
+    "runs longer than its limit → progress says what runs; ended, warning, Active",
+    async () => {
+      configure('[setup]\nrun = "sleep 300"\ntimeout_s = 1\n');
+      const { code, text } = await agreed(["new", "slow", "--detach"]);
+      expect(code).toBe(0);
+      expect(text).toContain("… setup: sleep 300 — log: ");
+      expect(text.replaceAll("\n", " ")).toContain("the set-up recipe was ended after 1 s");
+    },
+  );
 });
 
 describe("kk repair", () => {

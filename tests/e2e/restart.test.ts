@@ -9,6 +9,7 @@ import { Database } from "bun:sqlite";
 import { isAlive } from "../../src/cmd/alive.ts";
 import { expectAtRest, expectDenied, expectFiles, homeOf } from "../support/family.ts";
 import { bash, moments, read, say, touch, wait, write } from "../support/scenario.ts";
+import { thorough } from "../support/thorough.ts";
 import { initialised, type World } from "../support/world.ts";
 import { waitFor, waitForContent } from "../support/wait.ts";
 
@@ -199,25 +200,28 @@ test("Esc at a blocked batch, then another prompt → ended and started anew; wh
   await waitFor(() => "SR".includes(stateOf(pid)), 10_000, "what was left running runs again");
 });
 
-test("conversation's record deleted, then the agent is killed → a new conversation, told by its first input, and it acknowledges", async () => {
-  const again = {
-    responses: [[read("r1", "parser.ts"), bash("r2", "touch went-on")], [say("done")]],
-  };
-  const f = await family([read("a1", "parser.ts")], []);
-  f.w.raise("go");
-  await waitFor(() => existsSync(f.w.signal("told")), 60_000, "the payload delivered");
-  const [first] = f.sessions();
-  const prompt = f.w.scenario("again", { log: f.log, ...again });
-  await type(f, "-l", prompt);
-  await type(f, "Enter");
-  await waitFor(() => typedSoFar(f).includes("again"), 30_000, "what was typed is kept");
-  // Stopped first: it would write its record anew.
-  process.kill(first!.pid!, "SIGSTOP");
-  rmSync(recordsBelow(f).find((path) => path.endsWith(`${first!.conversation}.jsonl`))!);
-  process.kill(first!.pid!, "SIGKILL");
-  await acknowledged(f);
-  const [before, after] = f.sessions();
-  expect(f.sessions()).toHaveLength(2);
-  expect(after!.conversation).not.toBe(before!.conversation);
-  await waitFor(() => existsSync(join(f.child, "went-on")), 30_000, "the agent going on");
-});
+thorough(
+  "conversation's record deleted, then the agent is killed → a new conversation, told by its first input, and it acknowledges",
+  async () => {
+    const again = {
+      responses: [[read("r1", "parser.ts"), bash("r2", "touch went-on")], [say("done")]],
+    };
+    const f = await family([read("a1", "parser.ts")], []);
+    f.w.raise("go");
+    await waitFor(() => existsSync(f.w.signal("told")), 60_000, "the payload delivered");
+    const [first] = f.sessions();
+    const prompt = f.w.scenario("again", { log: f.log, ...again });
+    await type(f, "-l", prompt);
+    await type(f, "Enter");
+    await waitFor(() => typedSoFar(f).includes("again"), 30_000, "what was typed is kept");
+    // Stopped first: it would write its record anew.
+    process.kill(first!.pid!, "SIGSTOP");
+    rmSync(recordsBelow(f).find((path) => path.endsWith(`${first!.conversation}.jsonl`))!);
+    process.kill(first!.pid!, "SIGKILL");
+    await acknowledged(f);
+    const [before, after] = f.sessions();
+    expect(f.sessions()).toHaveLength(2);
+    expect(after!.conversation).not.toBe(before!.conversation);
+    await waitFor(() => existsSync(join(f.child, "went-on")), 30_000, "the agent going on");
+  },
+);

@@ -193,8 +193,7 @@ function spans(
 }
 
 for (const moment of ["Reconciling", "Materialized", "Delivered"]) {
-  const at = moment === "Delivered" ? test : thorough;
-  at(
+  thorough(
     `kill -9 of the daemon once the intent is ${moment}, restart before the batch closes → the story ends the same`,
     async () => {
       const w = await world();

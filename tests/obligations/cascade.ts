@@ -309,7 +309,7 @@ export const REGRESSIONS: Chapter = {
           "both heads moved the parent → merged, does not fit together",
           "daemon dies at ${point} → the next one tells the agent, nothing twice",
         ],
-        "e2e/heads.test.ts": ["five at once while agents run jj at once"],
+        "e2e/heads.test.ts": ["at once while agents run jj at once"],
       },
     },
     {

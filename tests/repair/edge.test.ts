@@ -17,6 +17,7 @@ import { latestOperation } from "../../src/store/lifecycle-ops.ts";
 import { approveNextOperation } from "../support/approval.ts";
 import { failureOf } from "../support/failure.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { isThorough, thorough } from "../support/thorough.ts";
 import { waitFor } from "../support/wait.ts";
 import { makePair } from "../cascade/pair.ts";
 import type { Agent, Rig, TestThread, RigOptions } from "../cascade/rig.ts";
@@ -159,28 +160,31 @@ describe("edits that could not be recovered by themselves", () => {
     );
   });
 
-  test("several copies, and edits in the files that none of them has → no copy is offered before jj has recorded those", async () => {
-    const d = await desk();
-    await changedElsewhere(d);
-    await apply(d, /^recovery-land$/);
-    d.rig.repo.write("second.txt", "later\n", d.child.path);
-    d.rig.repo.write("parser.txt", "three\n", d.parent.path);
-    await d.rig.repo.jj(["status"], d.parent.path);
-    await d.rig.cascade.refreshToFrontier();
-    expect((await plans(d)).map((p) => p.kind)).toEqual(["recovery-land", "recovery-retry"]);
-    await apply(d, /^recovery-land$/);
-    const kept: string[] = [];
-    for (const { kind } of (await plans(d)).filter((p) => p.kind.startsWith("recovery-adopt-"))) {
-      const copy = kind.replace("recovery-adopt-", "");
-      const files = await d.rig.repo.jj(["file", "list", "-r", copy], d.parent.path);
-      if (files.split("\n").includes("second.txt")) kept.push(copy);
-    }
-    expect(kept).toHaveLength(1);
-    await apply(d, new RegExp(`^recovery-adopt-${kept[0]}$`));
-    await expectTold(d);
-    expect(d.rig.file(d.child, "second.txt")).toBe("later\n");
-    expect(d.rig.file(d.child, "parser.txt")).toBe("three\n");
-  });
+  thorough(
+    "several copies, and edits in the files that none of them has → no copy is offered before jj has recorded those",
+    async () => {
+      const d = await desk();
+      await changedElsewhere(d);
+      await apply(d, /^recovery-land$/);
+      d.rig.repo.write("second.txt", "later\n", d.child.path);
+      d.rig.repo.write("parser.txt", "three\n", d.parent.path);
+      await d.rig.repo.jj(["status"], d.parent.path);
+      await d.rig.cascade.refreshToFrontier();
+      expect((await plans(d)).map((p) => p.kind)).toEqual(["recovery-land", "recovery-retry"]);
+      await apply(d, /^recovery-land$/);
+      const kept: string[] = [];
+      for (const { kind } of (await plans(d)).filter((p) => p.kind.startsWith("recovery-adopt-"))) {
+        const copy = kind.replace("recovery-adopt-", "");
+        const files = await d.rig.repo.jj(["file", "list", "-r", copy], d.parent.path);
+        if (files.split("\n").includes("second.txt")) kept.push(copy);
+      }
+      expect(kept).toHaveLength(1);
+      await apply(d, new RegExp(`^recovery-adopt-${kept[0]}$`));
+      await expectTold(d);
+      expect(d.rig.file(d.child, "second.txt")).toBe("later\n");
+      expect(d.rig.file(d.child, "parser.txt")).toBe("three\n");
+    },
+  );
 
   test("edits come after a copy was chosen → the choice is not carried out over them", async () => {
     const d = await desk();
@@ -202,24 +206,27 @@ describe("edits that could not be recovered by themselves", () => {
     expect(d.rig.file(d.child, "second.txt")).toBe("later\n");
   });
 
-  test("an ignored file is in the way → dropped as chosen, its bytes in the bundle, the rest recovered", async () => {
-    const d = await desk();
-    d.rig.repo.write("out.log", "the agent's log\n", d.child.path);
-    d.rig.repo.write("tests.txt", "the agent's\n", d.child.path);
-    d.rig.repo.write(".gitignore", "build/\n", d.parent.path);
-    d.rig.repo.write("out.log", "the parent's\n", d.parent.path);
-    await d.amend();
-    await d.agent.batch();
-    await apply(d, /^recovery-drop$/);
-    await expectTold(d);
-    expect(d.rig.file(d.child, "out.log")).toBe("the parent's\n");
-    expect(d.rig.file(d.child, "tests.txt")).toBe("the agent's\n");
-    expect(readFileSync(`${intent(d).recoveryBundle}/files/out.log`, "utf8")).toBe(
-      "the agent's log\n",
-    );
-  });
+  thorough(
+    "an ignored file is in the way → dropped as chosen, its bytes in the bundle, the rest recovered",
+    async () => {
+      const d = await desk();
+      d.rig.repo.write("out.log", "the agent's log\n", d.child.path);
+      d.rig.repo.write("tests.txt", "the agent's\n", d.child.path);
+      d.rig.repo.write(".gitignore", "build/\n", d.parent.path);
+      d.rig.repo.write("out.log", "the parent's\n", d.parent.path);
+      await d.amend();
+      await d.agent.batch();
+      await apply(d, /^recovery-drop$/);
+      await expectTold(d);
+      expect(d.rig.file(d.child, "out.log")).toBe("the parent's\n");
+      expect(d.rig.file(d.child, "tests.txt")).toBe("the agent's\n");
+      expect(readFileSync(`${intent(d).recoveryBundle}/files/out.log`, "utf8")).toBe(
+        "the agent's log\n",
+      );
+    },
+  );
 
-  test("a person moves the file away and asks once more → recovered", async () => {
+  thorough("a person moves the file away and asks once more → recovered", async () => {
     const d = await desk();
     d.rig.repo.write("out.log", "the agent's log\n", d.child.path);
     d.rig.repo.write("tests.txt", "the agent's\n", d.child.path);
@@ -255,30 +262,36 @@ describe("edits that could not be recovered by themselves", () => {
   });
 
   // The others are on the model of the plans (tests/crash); these two lie around what jj does.
-  test.each(
-    crashPoints(planOf(REPAIRS.recoverEdits)).filter((p) => /recover\.(started|effected)/.test(p)),
-  )("daemon dies at %s → the repair goes on after the next start", async (name) => {
-    const d = await desk();
-    await changedElsewhere(d);
-    let dead = false;
-    const dying = deskOf(d.rig, {
-      at(point) {
-        if (point === name) dead = true;
-        if (dead) throw new Error("killed");
-      },
-    });
-    Object.assign(d, dying);
-    const plan = await d.repairs.plan(d.child.id, (await choice(d, /^recovery-land$/)).id, CALLER);
-    await plan.begin(AGREED);
-    await waitFor(() => dead, 20_000, "it died");
-    await d.edge.stop();
-    await d.rig.reboot();
-    Object.assign(d, deskOf(d.rig));
-    d.edge.resumeAll();
-    await ended(d);
-    expect(latestOperation(d.rig.db, d.child.id)!.state).toBe("Completed");
-    expect((await plans(d)).filter((p) => p.kind.startsWith("recovery-adopt-"))).toHaveLength(2);
-  });
+  const around = isThorough ? /recover\.(started|effected)/ : /recover\.effected/;
+  test.each(crashPoints(planOf(REPAIRS.recoverEdits)).filter((p) => around.test(p)))(
+    "daemon dies at %s → the repair goes on after the next start",
+    async (name) => {
+      const d = await desk();
+      await changedElsewhere(d);
+      let dead = false;
+      const dying = deskOf(d.rig, {
+        at(point) {
+          if (point === name) dead = true;
+          if (dead) throw new Error("killed");
+        },
+      });
+      Object.assign(d, dying);
+      const plan = await d.repairs.plan(
+        d.child.id,
+        (await choice(d, /^recovery-land$/)).id,
+        CALLER,
+      );
+      await plan.begin(AGREED);
+      await waitFor(() => dead, 20_000, "it died");
+      await d.edge.stop();
+      await d.rig.reboot();
+      Object.assign(d, deskOf(d.rig));
+      d.edge.resumeAll();
+      await ended(d);
+      expect(latestOperation(d.rig.db, d.child.id)!.state).toBe("Completed");
+      expect((await plans(d)).filter((p) => p.kind.startsWith("recovery-adopt-"))).toHaveLength(2);
+    },
+  );
 });
 
 describe("a transition that cannot be followed", () => {

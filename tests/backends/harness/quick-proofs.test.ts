@@ -7,6 +7,7 @@ import { PROOF_NAMES } from "../../../src/backends/harness/claude-code/proven.ts
 import { capabilitiesOf, lacking, standingOf, type Proof } from "../../../src/core/proofs.ts";
 import { claudeShim, UNKNOWN_VERSION, type ShimBehaviour } from "../../support/claude-shim.ts";
 import { removeTempDirs, tempDir } from "../../support/temp.ts";
+import { thorough } from "../../support/thorough.ts";
 import { waitForNoProcess } from "../../support/wait.ts";
 
 setDefaultTimeout(60_000);
@@ -59,7 +60,7 @@ describe("quick proofs", () => {
     expect(standingOf(capabilitiesOf(proofs))).toBe("refused");
   });
 
-  test("says nothing when a batch is over → restart-only", async () => {
+  thorough("says nothing when a batch is over → restart-only", async () => {
     const { proofs } = await prove("no-batch-event");
     expect(unproved(proofs)).toEqual({
       "batch-boundary":
@@ -100,14 +101,17 @@ describe("quick proofs", () => {
     expect(standingOf(capabilitiesOf(proofs))).toBe("boundary-only");
   });
 
-  test("no flags for settings, and every file's hooks run → not exclusive, refused", async () => {
-    const { proofs } = await prove("no-flags");
-    const { "exclusive-hooks": exclusive, "settings-flags": flags, ...others } = unproved(proofs);
-    expect(exclusive).toMatch(/^failed: hooks that are not kiki's ran in it: project-.*user-/);
-    expect(flags).toStartWith("failed: it has no flags for settings");
-    expect(others).toEqual({});
-    expect(standingOf(capabilitiesOf(proofs))).toBe("refused");
-  });
+  thorough(
+    "no flags for settings, and every file's hooks run → not exclusive, refused",
+    async () => {
+      const { proofs } = await prove("no-flags");
+      const { "exclusive-hooks": exclusive, "settings-flags": flags, ...others } = unproved(proofs);
+      expect(exclusive).toMatch(/^failed: hooks that are not kiki's ran in it: project-.*user-/);
+      expect(flags).toStartWith("failed: it has no flags for settings");
+      expect(others).toEqual({});
+      expect(standingOf(capabilitiesOf(proofs))).toBe("refused");
+    },
+  );
 
   test("no flags for settings, foreign hooks stay out all the same → every capability, by the local file", async () => {
     const { proofs } = await prove("no-flags-reads-local-only");
