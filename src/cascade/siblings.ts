@@ -2,10 +2,12 @@
  * Two calls in one response of a harness that was proved to ask for one: the second waits for the first, and what was
  * seen counts against the incarnation's boundary.
  */
+import { needsMarker } from "../core/intent.ts";
 import { MAX_SERIAL_VIOLATIONS } from "../core/serial.ts";
 import { admit, lastOrdinal, openCalls } from "../store/admissions.ts";
 import { write } from "../store/db.ts";
 import { appendEvent } from "../store/events.ts";
+import { unresolvedIntents } from "../store/intents.ts";
 import { countViolation, loseBoundary } from "../store/serial.ts";
 import type { Boundary, Hold } from "./boundary.ts";
 import { genericDecision } from "./decisions.ts";
@@ -123,9 +125,16 @@ function fate(deps: CascadeDeps, caller: HookCaller, hold: Hold): "pass" | "deny
     (c) => c.agentId === "" && c.ordinal === call.ordinal,
   );
   if (batch.length === 0 || batch.some((c) => c.admission === "Block")) return "deny";
+  // Its launcher wrote down that the first one passed, and refused it when it saw the marker.
+  if (isBarred(deps, caller)) return "deny";
   // A call that passed unseen has begun another batch behind it, and may be at work.
   if (lastOrdinal(deps.db, caller.incarnation, "") > call.ordinal) return "deny";
   return batch.every((c) => c.resolved) && hold.confirmed ? "pass" : "wait";
+}
+
+/** Something is to be told, or waits for a person: a call goes only by a decision of its own. */
+function isBarred({ db }: CascadeDeps, { threadId }: HookCaller): boolean {
+  return unresolvedIntents(db, threadId).some((i) => needsMarker(i.state, i.barrier !== null));
 }
 
 function goes({ db, clock }: CascadeDeps, caller: HookCaller, hold: Hold): void {
