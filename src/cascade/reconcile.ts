@@ -63,6 +63,8 @@ async function reconcileStill(
       // Read here, not before: another settlement, or the attempt before, may have written them.
       const scene = sceneOf(deps, views, jj, intentId, open);
       if (scene === null) return { outcome: "topology-diverged", reason: "EdgeGone" };
+      const before = settledBefore(scene.intent);
+      if (before !== null) return before;
       try {
         if (scene.intent.state === "RecoveryRequired") {
           const ended = await goOn(scene, attempt < MAX_ATTEMPTS);
@@ -96,6 +98,14 @@ async function reconcileStill(
     }
   };
   return deps.exclusive(body, { stopped: true });
+}
+
+/** Who had the turn before this one, an agent's restart beside the recovery at a boot, has brought it to its end. */
+function settledBefore({ state, reason }: IntentRow): ReconcileOutcome | null {
+  if (state === "Reconciling" || state === "RecoveryRequired") return null;
+  if (state === "TopologyDiverged")
+    return { outcome: "topology-diverged", reason: reason ?? state };
+  return { outcome: "materialized" };
 }
 
 /** A refused tool was seen to have run meanwhile (tool-ran.ts): this goes no further. What it has done is recorded. */
