@@ -5,6 +5,7 @@
  */
 import { errorLine } from "../core/errors.ts";
 import type { IntentId, OpId } from "../core/ids.ts";
+import { isPrepared } from "../core/intent.ts";
 import type { JjRepo } from "../ports/jj.ts";
 import { cascadeThread, edges } from "../store/edges.ts";
 import { intentById, type IntentRow } from "../store/intents.ts";
@@ -100,12 +101,11 @@ async function reconcileStill(
   return deps.exclusive(body, { stopped: true });
 }
 
-/** Who had the turn before this one, an agent's restart beside the recovery at a boot, has brought it to its end. */
+/** Who had the turn before this one, an agent's restart beside the recovery at a boot, has brought it to its end: there is a payload, or nothing to tell. */
 function settledBefore({ state, reason }: IntentRow): ReconcileOutcome | null {
   if (state === "Reconciling" || state === "RecoveryRequired") return null;
-  if (state === "TopologyDiverged")
-    return { outcome: "topology-diverged", reason: reason ?? state };
-  return { outcome: "materialized" };
+  if (isPrepared(state)) return { outcome: "materialized" };
+  return { outcome: "topology-diverged", reason: reason ?? state };
 }
 
 /** A refused tool was seen to have run meanwhile (tool-ran.ts): this goes no further. What it has done is recorded. */

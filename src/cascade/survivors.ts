@@ -10,7 +10,7 @@ import type { CascadeDeps } from "./deps.ts";
 const POLL_MS = 20;
 
 /**
- * Waits `limitMs` for their end, and ends those that do not come to it: what one leaves is looked at like whatever a command
+ * Waits `limitMs` for their end, and ends those that provably are kiki's and do not come to it: what one leaves is looked at like whatever a command
  * leaves that was ended. Throws `jj-still-running` where it is not gone as long after that (SIGKILL acts at once, except on
  * a process in the middle of a system call that cannot be interrupted), and what looking for them throws.
  */
@@ -37,7 +37,8 @@ export async function survivorsEnded(
     if (waited >= limitMs) {
       if (!ended) log.warn(`ending jj of a daemon before: process ${pids}`);
       ended = true;
-      for (const one of left) processes.signal(one, "SIGKILL");
+      // Where a system does not show arguments one by one, it may be a person's search for the token.
+      for (const one of left) if (processes.argvOf(one) !== null) processes.signal(one, "SIGKILL");
     }
     await clock.sleep(POLL_MS);
   }

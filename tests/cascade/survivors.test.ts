@@ -80,6 +80,17 @@ test("a person looks for its token → neither waited for nor ended", async () =
   await expectTold(p);
 });
 
+test("the system does not show its arguments one by one → never ended: it may be somebody's search", async () => {
+  const processes = new FakeProcesses();
+  const p = await moved(processes);
+  const { pid } = processes.spawn({ argv: ["jj", ...CARRIES], closed: true });
+  await p.rig.reboot();
+  expect(processes.signals).toEqual([]);
+  expect(processes.pids).toContain(pid);
+  processes.end(pid);
+  await expectTold(p);
+});
+
 test("it cannot be ended → nothing is changed beside it, a person is told of its process; it ends → the agent is told", async () => {
   const processes = new FakeProcesses();
   const p = await moved(processes);
