@@ -1,9 +1,12 @@
 /** Small words for writing scripts of the model that the real Codex asks, and for typing at its terminal interface. */
 import type { ModelItem } from "../../fixtures/model-servers/codex.ts";
 import type { PaneRun } from "../support/tmux.ts";
+import { waitFor } from "../support/wait.ts";
+import { STEP_MS } from "./model.ts";
 
 /** The composer takes an Enter that follows typing this closely for part of a paste. */
-export const PASTE_MS = 600;
+const PASTE_MS = 600;
+const ENTERS = 10;
 
 export const say = (text: string): ModelItem => ({ type: "text", text });
 export const call = (name: string, args: unknown, call_id: string): ModelItem => ({
@@ -26,9 +29,31 @@ export const patchText = (file: string): string =>
 export const patch = (call_id: string, file: string): ModelItem =>
   rawPatch(call_id, patchText(file));
 
-/** Types a prompt and sends it. */
-export async function submit(pane: PaneRun, text: string): Promise<void> {
+/** A terminal with a Codex in it: what `PaneRun` has of one. */
+export type Composer = Pick<PaneRun, "type" | "enter" | "screen">;
+
+/**
+ * Types a prompt and sends it. On a busy machine Codex may read text and Enter together after all and take the Enter for a
+ * line of a paste; the text then stands in the composer until there is another.
+ */
+export async function submit(pane: Composer, text: string): Promise<void> {
+  // The composer shows the first character of a command of the person's its own way.
+  const shown = text.replace(/^!/, "");
   pane.type(text);
-  await Bun.sleep(PASTE_MS);
-  pane.enter();
+  await waitFor(
+    () => pane.screen().includes(shown),
+    STEP_MS,
+    () => `${text} in the composer:\n${pane.screen()}`,
+  );
+  for (let tries = 0; tries < ENTERS; tries += 1) {
+    await Bun.sleep(PASTE_MS);
+    pane.enter();
+    await Bun.sleep(PASTE_MS);
+    const composer = pane
+      .screen()
+      .split("\n")
+      .findLast((line) => /^\s*[›!]/.test(line));
+    if (composer?.includes(shown) !== true) return;
+  }
+  throw new Error(`${text} was not sent:\n${pane.screen()}`);
 }

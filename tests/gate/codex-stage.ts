@@ -15,7 +15,7 @@ import {
 import { CodexHarness } from "../../src/backends/harness/codex/adapter.ts";
 import { waitFor } from "../support/wait.ts";
 import { makeWorld, type World } from "../support/world.ts";
-import { PASTE_MS } from "./codex-model.ts";
+import { submit, type Composer } from "./codex-model.ts";
 import { providerSettings } from "./codex-provider.ts";
 import { HARNESS_BIN } from "./install.ts";
 import { makeCues, STEP_MS, type Cues } from "./model.ts";
@@ -155,16 +155,23 @@ export function outputs(request: CodexRequest): Map<string, string> {
   return new Map(callOutputs(request.body.input).map(({ callId, text }) => [callId, text]));
 }
 
+/** The terminal of a thread's agent. */
+export function composerOf(world: World, thread: string): Composer {
+  const pane = agentPane(world, thread);
+  return {
+    type: (text) => void world.tmux.ok("send-keys", "-t", pane, "-l", "--", text),
+    enter: () => void world.tmux.ok("send-keys", "-t", pane, "Enter"),
+    screen: () => world.tmux.ok("capture-pane", "-p", "-t", pane),
+  };
+}
+
 /** Types a prompt at the thread's agent. */
 export async function prompt(
   { world }: Pick<Stage, "world">,
   thread: string,
   text: string,
 ): Promise<void> {
-  const pane = agentPane(world, thread);
-  world.tmux.ok("send-keys", "-t", pane, "-l", "--", text);
-  await Bun.sleep(PASTE_MS);
-  world.tmux.ok("send-keys", "-t", pane, "Enter");
+  await submit(composerOf(world, thread), text);
 }
 
 /** A person changes the parent with jj, and kiki has seen it. */

@@ -1,4 +1,4 @@
-/** One tool, `count`, over MCP's stdio transport. */
+/** One tool, `count`, over MCP's stdio transport. Once it has been asked what tools it has, `<itself>.listed` is there. */
 export const MCP_SERVER = `const { createInterface } = require("node:readline");
 const tool = { name: "count", description: "Counts.", inputSchema: { type: "object", properties: {} } };
 createInterface({ input: process.stdin }).on("line", (line) => {
@@ -10,5 +10,6 @@ createInterface({ input: process.stdin }).on("line", (line) => {
     : method === "tools/call" ? { content: [{ type: "text", text: "counted" }] }
     : {};
   process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\\n");
+  if (method === "tools/list") require("node:fs").writeFileSync(__filename + ".listed", "");
 });
 `;

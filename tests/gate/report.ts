@@ -1,8 +1,13 @@
 /** What a gate run prints: a story of checked claims, and their count in the last line. */
 
+/** Lines of a failure's detail in the last words; all of them stand where it was checked. */
+const WHY_LINES = 12;
+
 export interface Report {
   readonly passed: number;
   readonly failed: number;
+  /** What did not hold, each under the heading it was checked under: a long run's last words say it again. */
+  readonly failures: readonly string[];
   heading(text: string): void;
   say(text: string): void;
   /** Prints the claim with its verdict; `detail` only when it does not hold. */
@@ -13,7 +18,8 @@ export interface Report {
 
 export function makeReport(): Report {
   let passed = 0;
-  let failed = 0;
+  let under = "";
+  const failures: string[] = [];
   const frame = (text: string): void => {
     for (const line of text.trimEnd().split("\n")) console.log(`  │ ${line}`);
   };
@@ -22,15 +28,25 @@ export function makeReport(): Report {
       return passed;
     },
     get failed() {
-      return failed;
+      return failures.length;
     },
-    heading: (text) => console.log(`\n${text}\n${"─".repeat(text.length)}`),
+    failures,
+    heading(text) {
+      under = text;
+      console.log(`\n${text}\n${"─".repeat(text.length)}`);
+    },
     say: (text) => console.log(text),
     check(claim, holds, detail) {
-      if (holds) passed += 1;
-      else failed += 1;
       console.log(`  ${holds ? "✓" : "✗"} ${claim}`);
-      if (!holds && detail !== undefined) frame(typeof detail === "string" ? detail : detail());
+      if (holds) {
+        passed += 1;
+        return;
+      }
+      const why = typeof detail === "function" ? detail() : (detail ?? "");
+      if (why !== "") frame(why);
+      failures.push(
+        [`${under}: ${claim}`, ...why.trim().split("\n").slice(0, WHY_LINES)].join("\n    "),
+      );
     },
     block(title, text) {
       console.log(`\n  ${title}`);

@@ -141,6 +141,7 @@ async function inside(argv: readonly string[]): Promise<number> {
   if (options.keep) report.say(`\nKept: ${runRoot}, with the tmux servers behind its */tmux.sock`);
   else await nothingLeft(report, runRoot);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  if (report.failed > 0) console.log(`\nWhat did not hold:\n  ${report.failures.join("\n  ")}`);
   console.log(`\n${seconds} s\n${report.passed} passed, ${report.failed} failed`);
   return report.failed === 0 ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import type { ModelBlock } from "../../../fixtures/model-servers/claude.ts";
 import { waitFor } from "../../support/wait.ts";
+import { heldUntil, lookAt, untilThere } from "../holds.ts";
 import { MCP_SERVER } from "../mcp-server.ts";
 import type { RecordedHook } from "../../../src/backends/harness/hook-recorder.ts";
 import { agent, bash, read, say, STEP_MS, write } from "../model.ts";
@@ -37,7 +38,7 @@ function groups(scene: ClaudeScene): string[][] {
 
 function use<T>(
   run: ProofRun,
-  steps: (scene: ClaudeScene) => readonly (() => ModelBlock[])[],
+  steps: (scene: ClaudeScene) => readonly (() => ModelBlock[] | Promise<ModelBlock[]>)[],
   body: (scene: ClaudeScene) => Promise<T>,
   more: Omit<SceneOptions, "scripts"> = {},
 ): Promise<T> {
@@ -84,14 +85,24 @@ export const batches: readonly Proof[] = [
     "a call is asked for, and has run, while a later sibling of the same response is not there yet",
     "the whole response at once, its first call a slow one",
     [],
-    (run) => {
-      const calls = [
-        bash(run.inverted ? "sleep 1" : "echo a", "toolu_a"),
-        bash("echo b", "toolu_b"),
-      ];
-      return use(
+    (run) =>
+      use(
         run,
-        () => [() => (run.inverted ? calls : slow(calls))],
+        (scene) => [
+          () => {
+            // Sent whether or not it came: what the hooks say is the evidence.
+            const ran = () =>
+              waitFor(
+                () => scene.recorder.hooks("PostToolUse").length > 0,
+                STEP_MS,
+                "the end of a",
+              ).catch(() => undefined);
+            return [
+              bash(run.inverted ? "sleep 1" : "echo a", "toolu_a"),
+              { ...bash("echo b", "toolu_b"), ...(run.inverted ? {} : { after: ran }) },
+            ];
+          },
+        ],
         async (scene) => {
           await scene.print({ prompt: "SCRIPT:one" });
           const order = scene.recorder
@@ -103,8 +114,7 @@ export const batches: readonly Proof[] = [
             seen: order.join(", "),
           };
         },
-      );
-    },
+      ),
   ),
   claude(
     "hook-holds-call",
@@ -116,7 +126,7 @@ export const batches: readonly Proof[] = [
         run,
         (scene) => [() => [bash(`touch ${scene.file("ran.txt")}`, "toolu_a")]],
         async (scene) => {
-          const look = `sleep 3; if [ -e '${scene.file("ran.txt")}' ]; then : >'${scene.file("early.txt")}'; fi; : >'${scene.file("looked.txt")}'`;
+          const look = `${lookAt(scene.file("ran.txt"), run.inverted)}; if [ -e '${scene.file("ran.txt")}' ]; then : >'${scene.file("early.txt")}'; fi; : >'${scene.file("looked.txt")}'`;
           scene.recorder.before(run.inverted ? `(${look}) >/dev/null 2>&1 </dev/null &` : look);
           await scene.print({ prompt: "SCRIPT:one" });
           await waitFor(() => scene.has("looked.txt"), STEP_MS, "the look");
@@ -145,7 +155,7 @@ export const batches: readonly Proof[] = [
             ),
         ],
         async (scene) => {
-          scene.recorder.before("sleep 0.5");
+          scene.recorder.before(heldUntil(3));
           await scene.print({ prompt: "SCRIPT:one" });
           const hooks = scene.recorder.hooks("PreToolUse");
           const together = hooks.filter((hook) =>
@@ -285,9 +295,12 @@ export const batches: readonly Proof[] = [
       const server = run.inverted ? MCP_SERVER.replace("[tool]", "[]") : MCP_SERVER;
       return use(
         run,
-        () => [
+        (scene) => [
           // Connected in the background: not yet there for the first answer.
-          () => [{ type: "text", text: "Wait.", tail_ms: 2_000 }, bash("echo a", "toolu_wait")],
+          async () => {
+            await waitFor(() => scene.has("mcp.cjs.listed"), STEP_MS, "the server asked");
+            return [say("Wait."), bash("echo a", "toolu_wait")];
+          },
           () => [{ type: "tool_use", name: "mcp__gate__count", input: {}, id: "toolu_mcp" }],
         ],
         async (scene) => {
@@ -354,16 +367,22 @@ export const batches: readonly Proof[] = [
       use(
         run,
         (scene) => [
-          () => [
-            {
-              ...bash(`sleep 3; touch ${scene.file("late.txt")}`, "toolu_back"),
-              input: {
-                command: `sleep 3; touch ${scene.file("late.txt")}`,
-                description: "late",
-                run_in_background: !run.inverted,
+          () => {
+            // In the foreground nobody would tell it to go on.
+            const wait = run.inverted ? "sleep 1" : untilThere(scene.file("go"));
+            return [
+              {
+                type: "tool_use",
+                name: "Bash",
+                input: {
+                  command: `${wait}; touch ${scene.file("late.txt")}`,
+                  description: "late",
+                  run_in_background: !run.inverted,
+                },
+                id: "toolu_back",
               },
-            } as ModelBlock,
-          ],
+            ];
+          },
         ],
         async (scene) => {
           const pane = await scene.pane({ prompt: "SCRIPT:one" });
@@ -373,6 +392,7 @@ export const batches: readonly Proof[] = [
             () => `PostToolBatch:\n${pane.screen()}`,
           );
           const done = existsSync(scene.file("late.txt"));
+          writeFileSync(scene.file("go"), "");
           await waitFor(() => scene.has("late.txt"), STEP_MS, "the command's end");
           const asked = scene.recorder.hooks("PreToolUse").length;
           return {

@@ -21,8 +21,8 @@ import { CLAUDE } from "../install.ts";
 import type { Wrap } from "../mounts.ts";
 import type { ProofRun } from "../proof.ts";
 
-/** A whole headless run: start, a few answers of the model, end. */
-const PRINT_MS = 60_000;
+/** A whole headless run: start, a few answers of the model, end. One that takes longer has gone wrong. */
+const PRINT_MS = 180_000;
 export const SESSION = "0c5d2f6e-8a1b-4c3d-9e7f-1a2b3c4d5e6f";
 
 export interface SceneOptions {
@@ -194,6 +194,8 @@ export class ClaudeScene {
       child.stdout.text(),
       child.stderr.text(),
     ]);
+    if (child.signalCode !== null)
+      throw new Error(`the headless run was ended by ${child.signalCode}: ${err.slice(-500)}`);
     return { code, out, err };
   }
 

@@ -1,7 +1,8 @@
 /** Conversations: their ids, resuming, clearing, breaking off, and what a start-up prompt can be recognised by. */
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { waitFor } from "../../support/wait.ts";
 import type { PaneRun } from "../../support/tmux.ts";
+import { untilThere } from "../holds.ts";
 import { bash, say, STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
 import { claude } from "./row.ts";
@@ -175,7 +176,7 @@ export const sessions: readonly Proof[] = [
     [],
     (run) =>
       simple(run, async (scene) => {
-        scene.recorder.before("sleep 3");
+        scene.recorder.before(run.inverted ? null : untilThere(scene.file("go")));
         const pane = await scene.pane({ prompt: "SCRIPT:one" });
         await seen(scene, pane, "PreToolUse");
         if (run.inverted) await seen(scene, pane, "Stop");
@@ -184,6 +185,7 @@ export const sessions: readonly Proof[] = [
           await pane.waitForText(/[Ii]nterrupted/, STEP_MS);
           // Absence has no event to wait for.
           await Bun.sleep(QUIET_MS);
+          writeFileSync(scene.file("go"), "");
         }
         const events = scene.recorder.hooks().map(({ event }) => event);
         return {

@@ -8,8 +8,8 @@ import { HARNESS_BIN } from "../install.ts";
 import { STEP_MS } from "../model.ts";
 import { kikiFolder, type GateOptions } from "../options.ts";
 import type { Report } from "../report.ts";
-import { agentPane } from "../story.ts";
-import { exec, PASTE_MS } from "../codex-model.ts";
+import { exec, submit } from "../codex-model.ts";
+import { composerOf } from "../codex-stage.ts";
 import { providerSettings } from "../codex-provider.ts";
 
 export async function codexThreads(report: Report, options: GateOptions): Promise<void> {
@@ -52,10 +52,7 @@ export async function codexThreads(report: Report, options: GateOptions): Promis
       harness === "codex" && harnessSessionId === null && model.requests.length === asked,
       String(harnessSessionId),
     );
-    const pane = agentPane(world, "tests");
-    world.tmux.ok("send-keys", "-t", pane, "-l", "SCRIPT:tests");
-    await Bun.sleep(PASTE_MS);
-    world.tmux.ok("send-keys", "-t", pane, "Enter");
+    await submit(composerOf(world, "tests"), "SCRIPT:tests");
     await model.waitFor((r) => outputOf(r, "c_tests")?.includes("one") === true, STEP_MS);
     await waitFor(
       async () => (await world.state("tests")).harnessSessionId !== null,

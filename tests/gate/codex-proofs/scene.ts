@@ -33,8 +33,8 @@ import { CODEX } from "../install.ts";
 import type { Wrap } from "../mounts.ts";
 import type { ProofRun } from "../proof.ts";
 
-/** A whole headless run: start, a few answers of the model, end. */
-const PRINT_MS = 120_000;
+/** A whole headless run: start, a few answers of the model, end. One that takes longer has gone wrong. */
+const PRINT_MS = 180_000;
 
 export type Table = Record<string, unknown>;
 
@@ -247,6 +247,8 @@ export class CodexScene {
       child.stdout.text(),
       child.stderr.text(),
     ]);
+    if (child.signalCode !== null)
+      throw new Error(`the headless run was ended by ${child.signalCode}: ${err.slice(-500)}`);
     this.put("exec-out.txt", `${code}\n${out}\n${err}`);
     return { code, out, err };
   }

@@ -5,12 +5,15 @@ import { toolNames } from "../../../fixtures/model-servers/codex.ts";
 import { waitFor } from "../../support/wait.ts";
 import { call, exec, patch, say } from "../codex-model.ts";
 import type { RecordedHook } from "../../../src/backends/harness/hook-recorder.ts";
+import { heldUntil, lookAt, untilThere } from "../holds.ts";
 import { STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
 import { codex } from "../codex-row.ts";
 import { CodexScene, type StartChanges, type Table } from "./scene.ts";
 
 const BOUNDARY = ["parallel_batch_boundary"] as const;
+/** Time in which something that must not come would have come. */
+const QUIET_MS = 2_000;
 const show = (value: unknown): string => JSON.stringify(value);
 
 const use = <T>(
@@ -157,7 +160,7 @@ const siblings: Proof[] = [
     (run) => {
       const items = [exec("c_one", "echo one"), exec("c_two", "echo two")];
       return use(run, run.inverted ? apart(items) : together(items), async (scene) => {
-        scene.recorder.before("sleep 1");
+        scene.recorder.before(heldUntil(2));
         await scene.print({ prompt: "SCRIPT:one" });
         const beside = overlapping(scene);
         return {
@@ -178,7 +181,7 @@ const siblings: Proof[] = [
         [[exec("c_one", "echo one"), exec("c_two", "echo two")], [exec("c_three", "echo three")]],
         async (scene) => {
           // Until the other has ended and a good while more.
-          const hold = `if grep -q c_two "$at/payload"; then until [ -e '${scene.folder}/go' ]; do sleep 0.1; done; fi`;
+          const hold = `if grep -q c_two "$at/payload"; then ${untilThere(`${scene.folder}/go`)}; fi`;
           if (!run.inverted) scene.recorder.before(hold);
           const printed = scene.print({ prompt: "SCRIPT:one" });
           await waitFor(
@@ -186,7 +189,9 @@ const siblings: Proof[] = [
             STEP_MS,
             "the first call's end",
           );
-          await Bun.sleep(2_000);
+          // Absence has no event to wait for.
+          if (run.inverted) await printed;
+          else await Bun.sleep(QUIET_MS);
           const asked = main(scene).length;
           const hooks = scene.recorder.hooks("PreToolUse").map(idOf).sort().join();
           const ran = scene.hooked("PostToolUse", "c_two");
@@ -263,7 +268,7 @@ const siblings: Proof[] = [
     ["soft_pause"],
     (run) =>
       use(run, [[exec("c_one", "touch ran.txt")]], async (scene) => {
-        const look = `sleep 3; if [ -e '${scene.file("ran.txt")}' ]; then : >'${scene.file("early.txt")}'; fi; : >'${scene.file("looked.txt")}'`;
+        const look = `${lookAt(scene.file("ran.txt"), run.inverted)}; if [ -e '${scene.file("ran.txt")}' ]; then : >'${scene.file("early.txt")}'; fi; : >'${scene.file("looked.txt")}'`;
         scene.recorder.before(run.inverted ? `(${look}) >/dev/null 2>&1 </dev/null &` : look);
         await scene.print({ prompt: "SCRIPT:one" });
         await waitFor(() => scene.has("looked.txt"), STEP_MS, "the look");

@@ -3,6 +3,7 @@ import { refusal } from "../../../fixtures/model-servers/codex.ts";
 import type { PaneRun } from "../../support/tmux.ts";
 import { waitFor } from "../../support/wait.ts";
 import { exec, say, submit } from "../codex-model.ts";
+import { untilThere } from "../holds.ts";
 import { STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
 import { codex } from "../codex-row.ts";
@@ -261,15 +262,17 @@ const ends: Proof[] = [
     ["quiescence_detection"],
     (run) =>
       simple(run, async (scene) => {
-        scene.recorder.before("sleep 3");
+        const go = `${scene.folder}/go`;
+        scene.recorder.before(run.inverted ? null : untilThere(go));
         const pane = await scene.pane({ prompt: "SCRIPT:one" });
         await seen(scene, pane, "PreToolUse");
         if (run.inverted) await seen(scene, pane, "Stop");
         else {
           pane.send("Escape");
           await seen(scene, pane, "Interrupt");
-          // Absence has no event to wait for; the hook would have let the call go by then.
-          await Bun.sleep(QUIET_MS + 3_000);
+          scene.put("go", "");
+          // Absence has no event to wait for; the hook has let the call go.
+          await Bun.sleep(QUIET_MS);
         }
         const output = scene.harness.record(scene.recordPath)?.outputs.get("c_one") ?? "";
         const [turn] = turns(scene, "UserPromptSubmit");

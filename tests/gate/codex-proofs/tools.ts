@@ -12,6 +12,7 @@ import {
 import { waitFor } from "../../support/wait.ts";
 import { call, exec, patch, say } from "../codex-model.ts";
 import { MCP_SERVER } from "../mcp-server.ts";
+import { untilThere } from "../holds.ts";
 import { STEP_MS } from "../model.ts";
 import type { Proof, ProofRun } from "../proof.ts";
 import { codex } from "../codex-row.ts";
@@ -176,9 +177,10 @@ const quiet: Proof[] = [
           scripts: (scene) => ({
             one: [
               [
+                // Waited for, nobody would tell it to go on.
                 exec(
                   "c_back",
-                  "sleep 3; touch late.txt",
+                  `${run.inverted ? "sleep 1" : untilThere(scene.file("go"))}; touch late.txt`,
                   run.inverted ? {} : { yield_time_ms: 300 },
                 ),
               ],
@@ -186,6 +188,7 @@ const quiet: Proof[] = [
                 recorded = scene.harness.record(scene.recordPath)?.outputs.has("c_back");
                 post = scene.hooked("PostToolUse", "c_back");
                 if (run.inverted) return [say("Done.")];
+                scene.put("project/go", "");
                 await waitFor(() => scene.has("late.txt"), STEP_MS, "the command's end");
                 const poll = {
                   session_id: running(request, "c_back"),
