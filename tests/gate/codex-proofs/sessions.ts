@@ -92,10 +92,14 @@ const ids: Proof[] = [
         const pane = await scene.pane({ prompt: "SCRIPT:one" });
         await seen(scene, pane, "Stop");
         await submit(pane, run.inverted ? "/new" : "/compact");
-        await pane.waitForText(
-          run.inverted ? /\/new|To continue this session/ : /compacted/i,
-          STEP_MS,
-        );
+        // A new session has the screen to itself, what had scrolled away included.
+        if (run.inverted)
+          await waitFor(
+            () => !pane.history().includes("SCRIPT:one"),
+            STEP_MS,
+            () => pane.screen(),
+          );
+        else await pane.waitForText(/compacted/i, STEP_MS);
         await Bun.sleep(QUIET_MS);
         const meanwhile = starts(scene).length;
         await submit(pane, "SCRIPT:two");
