@@ -6,6 +6,8 @@ import { STEP_MS } from "./model.ts";
 
 /** The composer takes an Enter that follows typing this closely for part of a paste. */
 const PASTE_MS = 600;
+/** Time for an Enter to be taken before there is another. */
+const TAKEN_MS = 2_000;
 const ENTERS = 10;
 
 export const say = (text: string): ModelItem => ({ type: "text", text });
@@ -45,15 +47,16 @@ export async function submit(pane: Composer, text: string): Promise<void> {
     STEP_MS,
     () => `${text} in the composer:\n${pane.screen()}`,
   );
+  const sent = (): boolean => {
+    const lines = pane.screen().split("\n");
+    return lines.findLast((line) => /^\s*[›!]/.test(line))?.includes(shown) !== true;
+  };
   for (let tries = 0; tries < ENTERS; tries += 1) {
+    // Codex goes by the time between two keys, and by nothing that could be waited for.
     await Bun.sleep(PASTE_MS);
     pane.enter();
-    await Bun.sleep(PASTE_MS);
-    const composer = pane
-      .screen()
-      .split("\n")
-      .findLast((line) => /^\s*[›!]/.test(line));
-    if (composer?.includes(shown) !== true) return;
+    const taken = waitFor(sent, TAKEN_MS, "taken");
+    if (await taken.catch(() => false)) return;
   }
   throw new Error(`${text} was not sent:\n${pane.screen()}`);
 }

@@ -39,33 +39,23 @@ export interface Proof {
   prove(run: ProofRun): Promise<Evidence>;
 }
 
-/** `proved`: the claim held. `refuted`: it did not. `broken`: the run went wrong, twice. */
-interface Outcome {
+interface ProofRow {
+  proof: Proof;
+  /** `proved`: the claim held. `refuted`: it did not. `broken`: the run went wrong. */
   outcome: "proved" | "refuted" | "broken";
   seen: string;
   ms: number;
-  /** How the first run went wrong, when there had to be a second. */
-  brokenFirst: string | null;
-}
-
-interface ProofRow extends Outcome {
-  proof: Proof;
   /** The same for the inverted run, when it was asked for. */
-  inverted: Outcome | null;
+  inverted: { outcome: "proved" | "refuted" | "broken"; seen: string; ms: number } | null;
 }
 
 type MakeFolder = (name: string) => string;
-
-interface How {
-  options: GateOptions;
-  folder: MakeFolder;
-}
 
 /** Runs every proof, `width` at a time; each is started only with the proof that nothing but loopback can be reached. */
 async function runProofs(
   proofs: readonly Proof[],
   _loopback: LoopbackProof,
-  how: How & { inverted: boolean; width: number },
+  how: { options: GateOptions; folder: MakeFolder; inverted: boolean; width: number },
 ): Promise<ProofRow[]> {
   const rows: ProofRow[] = [];
   const waiting = [...proofs.entries()];
@@ -81,24 +71,13 @@ async function runProofs(
   return rows;
 }
 
-/**
- * A run that went wrong shows nothing about the program either way, so it is played a second time, and the row says so; a
- * claim that was refuted is not.
- */
-async function once(proof: Proof, inverted: boolean, how: How): Promise<Outcome> {
-  const first = await play(proof, inverted, how, "");
-  if (first.outcome !== "broken") return { ...first, brokenFirst: null };
-  return { ...(await play(proof, inverted, how, "-again")), brokenFirst: first.seen };
-}
-
-async function play(
+async function once(
   proof: Proof,
   inverted: boolean,
-  how: How,
-  again: string,
-): Promise<Omit<Outcome, "brokenFirst">> {
+  how: { options: GateOptions; folder: MakeFolder },
+): Promise<Pick<ProofRow, "outcome" | "seen" | "ms">> {
   const started = performance.now();
-  const folder = how.folder(`${proof.harness}-${proof.id}${inverted ? "-inverted" : ""}${again}`);
+  const folder = how.folder(`${proof.harness}-${proof.id}${inverted ? "-inverted" : ""}`);
   const took = (): number => Math.round(performance.now() - started);
   try {
     const { holds, seen } = await proof.prove({ folder, inverted, options: how.options });
@@ -128,9 +107,6 @@ function reportProofs(report: Report, rows: readonly ProofRow[], seen: boolean):
       lines.join("\n"),
     );
     if (holds && seen) for (const line of lines) report.say(`      ${line}`);
-    for (const { brokenFirst } of [row, ...(inverted === null ? [] : [inverted])])
-      if (brokenFirst !== null)
-        report.say(`      played twice, the first went wrong: ${brokenFirst}`);
   }
 }
 

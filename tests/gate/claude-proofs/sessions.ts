@@ -183,13 +183,13 @@ export const sessions: readonly Proof[] = [
         else {
           pane.send("Escape");
           await pane.waitForText(/[Ii]nterrupted/, STEP_MS);
-          // Absence has no event to wait for.
-          await Bun.sleep(QUIET_MS);
           writeFileSync(scene.file("go"), "");
+          // Absence has no event to wait for; the hook has let the call go.
+          await Bun.sleep(QUIET_MS);
         }
         const events = scene.recorder.hooks().map(({ event }) => event);
         return {
-          holds: !events.some((name) => name === "PostToolBatch" || name === "Stop"),
+          holds: !events.some((name) => name.startsWith("PostTool") || name === "Stop"),
           seen: events.join(", "),
         };
       }),
