@@ -15,7 +15,7 @@ import { needsRecovery } from "./recover.ts";
 import { related } from "./related.ts";
 import type { ReconcileResult, Scene } from "./scene.ts";
 import { Moved, Stop } from "./stop.ts";
-import { settledView, transitionFacts } from "./transition-facts.ts";
+import { settledView, settlesAbove, transitionFacts } from "./transition-facts.ts";
 import { refuseCut, refuseLate, refuseLost, updateStale } from "./update.ts";
 
 export async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
@@ -39,6 +39,8 @@ export async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
     }),
   );
   if (decided.kind === "TopologyDiverged") {
+    if (decided.reason === "DivergentChange" && settlesAbove(scene.deps.db, scene.child.threadId))
+      throw new Moved(`${scene.parent.name} is being brought up to date itself`);
     throw new Stop({ outcome: "topology-diverged", reason: decided.reason });
   }
   const probe = await planFrom(scene, op, decided, childView!.commitId, parentView!.commitId);

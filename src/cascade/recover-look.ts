@@ -199,7 +199,7 @@ async function followersOn(
   const surplus: { commit: CommitId; twin: CommitId }[] = [];
   for (const extra of all.filter((c) => !lineage.has(c.commitId))) {
     const twin = kept.find((c) => c.changeId === extra.changeId);
-    if (twin === undefined || !(await jj.sameChange(op, extra.commitId, twin.commitId)))
+    if (twin === undefined || !(await isContained(jj, op, extra.commitId, twin.commitId)))
       return { ours: false, foreign: extra.commitId };
     surplus.push({ commit: extra.commitId, twin: twin.commitId });
   }
@@ -208,6 +208,22 @@ async function followersOn(
     surplus,
     move: tail.filter((c) => lineage.has(c.commitId)).map((c) => c.commitId),
   };
+}
+
+/**
+ * The second copy has nothing that the follower's own has not: both have the same content; or the copy is what both come
+ * from, moved and nothing else, and the follower's own went on from there.
+ */
+async function isContained(
+  jj: JjRepo,
+  op: OpId,
+  extra: CommitId,
+  twin: CommitId,
+): Promise<boolean> {
+  if (await jj.sameChange(op, extra, twin)) return true;
+  const past = new Set(await jj.evolvedFrom(op, twin));
+  const common = (await jj.evolvedFrom(op, extra)).find((commit) => past.has(commit));
+  return common !== undefined && (await jj.sameChange(op, common, extra));
 }
 
 /** Conflicted between nothing but copies that recovery chooses among. */

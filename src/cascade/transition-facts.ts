@@ -7,14 +7,15 @@ import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import type { TransitionFacts } from "../core/classify.ts";
 import type { JjRepo } from "../ports/jj.ts";
-import { unresolvedIntents } from "../store/intents.ts";
+import { edges } from "../store/edges.ts";
+import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { related, type Related } from "./related.ts";
 import { rewrittenBase } from "./standing.ts";
 
 /**
- * jj's stale recovery shows a change twice until kiki, or a person, has chosen: no news of its thread's while an intent
- * of it is under way. `@` is exact all the time.
+ * jj's stale recovery shows a change twice, and all that stands on it, until kiki, or a person, has chosen: no news of its
+ * thread's, or of those that follow it, while an intent of it is under way. `@` is exact all the time.
  */
 export function settledView<V extends { commitId: CommitId }>(
   db: CascadeDeps["db"],
@@ -22,10 +23,29 @@ export function settledView<V extends { commitId: CommitId }>(
   view: V | null,
 ): (V & { settling: boolean }) | null {
   if (view === null) return null;
-  const settling = unresolvedIntents(db, thread).some(
-    (i) => i.state === "Reconciling" || i.state === "RecoveryRequired",
+  const settling = [thread, ...threadsAbove(db, thread)].some((of) =>
+    unresolvedIntents(db, of).some(isSettling),
   );
   return { ...view, settling };
+}
+
+function isSettling({ state }: IntentRow): boolean {
+  return state === "Reconciling" || state === "RecoveryRequired";
+}
+
+/** kiki itself is at work on a thread above: what jj shows twice here may be gone when that is over. */
+export function settlesAbove(db: CascadeDeps["db"], thread: ThreadId): boolean {
+  return threadsAbove(db, thread).some((of) =>
+    unresolvedIntents(db, of).some((i) => i.state === "Reconciling" || i.recovering),
+  );
+}
+
+/** The threads that `thread` follows, directly or through others; nearest first. */
+function threadsAbove(db: CascadeDeps["db"], thread: ThreadId): ThreadId[] {
+  const parentOf = new Map(edges(db).map((edge) => [edge.child, edge.parent]));
+  const found: ThreadId[] = [];
+  for (let at = parentOf.get(thread); at !== undefined; at = parentOf.get(at)) found.push(at);
+  return found;
 }
 
 /** `settling`: that its change shows up twice is no news (`settledView`). */
