@@ -282,6 +282,9 @@ function headOf({ op, view }: FoundWorkspace): HeadEvidence {
 
 // ---- bookmark -----------------------------------------------------------------------------------------------
 
+/** A parent whose agent writes on and on is rewritten a few times a second at most. */
+const MAX_LOOKS = 20;
+
 interface BookmarkIdentity extends Tokens {
   bookmark: string;
   workspace: string;
@@ -304,9 +307,7 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
   },
   async run(ctx, id) {
     const { jj } = ctx.deps;
-    // Read again: a parent that was rewritten since has moved this `@` as well, and its old commit is hidden.
-    const { commit } = headOf(await ownWorkspace(ctx, id.workspace));
-    await jj.createBookmark(id.bookmark, commit, id.token);
+    await putOnHead(ctx, id);
     // Newest first; an older one is jj's merge of heads that the command met.
     for (const op of (await operationsWithToken(jj, id.token)).reverse()) {
       const view = (await jj.workspaces(op)).find((w) => w.workspace === id.workspace);
@@ -339,6 +340,22 @@ export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence
     }
   },
 };
+
+/**
+ * Read again each time: a parent that is being worked in is rewritten any moment, and moves this `@` along; its old commit
+ * is hidden then, and must not come back.
+ */
+async function putOnHead(ctx: CreateContext, id: BookmarkIdentity): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    const { commit } = headOf(await ownWorkspace(ctx, id.workspace));
+    try {
+      return await ctx.deps.jj.createBookmark(id.bookmark, commit, id.token, id.workspace);
+    } catch (error) {
+      const moved = error instanceof KikiError && error.code === "jj-moved";
+      if (!moved || tries >= MAX_LOOKS) throw error;
+    }
+  }
+}
 
 /** The watcher follows the thread since its head was recorded, and may have read past `op`: a head never goes back. */
 function isReadAlready(db: Db, ctx: CreateContext, op: OpId): boolean {

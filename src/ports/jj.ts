@@ -260,7 +260,11 @@ export interface JjRepo {
   pinCommit(ref: string, commit: CommitId): Promise<void>;
   /** Detaches git HEAD of a colocated workspace at `commit`; index, files and branches stay. No jj operation. */
   setGitHead(workspaceRoot: string, commit: CommitId): Promise<void>;
-  createBookmark(name: string, commit: CommitId, token: string): Promise<void>;
+  /**
+   * `of`: only while that workspace's `@` is exactly `commit`; else `jj-moved`, and nothing was done. Without it jj brings a
+   * commit back that was rewritten since (0.46, measured).
+   */
+  createBookmark(name: string, commit: CommitId, token: string, of?: string): Promise<void>;
   /** Puts a bookmark that exists, conflicted or not, on exactly `commit`. */
   setBookmark(name: string, commit: CommitId, token: string): Promise<void>;
   deleteBookmark(name: string, token: string): Promise<void>;

@@ -122,6 +122,19 @@ const WORKSPACES: readonly Scenario[] = [
     },
   },
   {
+    name: "bookmark: on a workspace's @ that was rewritten since → jj-moved, nothing is done; on the one it is at now → made",
+    async run(world, see) {
+      const old = await see.at("default");
+      await world.in("default").describe("reworded");
+      const create = (commit: CommitId) =>
+        world.repo.createBookmark("kk/x", commit, "token-mark", "default");
+      expect(await see.outcome("old", () => create(old))).toBe("jj-moved");
+      await see.view("after the first");
+      expect(await see.outcome("now", async () => create(await see.at("default")))).toBe("done");
+      await see.view("after");
+    },
+  },
+  {
     name: "abandon, bookmark, base: of a hidden revision → refused (jj would bring it back)",
     stricter: true,
     async run(world, see) {

@@ -384,10 +384,10 @@ export class FakeJj implements JjRepo {
     await this.faults.mutate("setGitHead", null, () => this.engine.git.set(workspaceRoot, commit));
   }
 
-  async createBookmark(name: string, commit: CommitId, token: string): Promise<void> {
+  async createBookmark(name: string, commit: CommitId, token: string, of?: string): Promise<void> {
     await this.#mutate("createBookmark", token, null, () => {
       const caller = mutations.fromNeutral(token, `bookmark create -r ${commit} ${name}`);
-      mutations.createBookmark(this.engine, name, commit, caller);
+      mutations.createBookmark(this.engine, name, { commit, of }, caller);
       this.made.push(`bookmark ${name}`);
       this.during("bookmark");
     });

@@ -202,6 +202,24 @@ describe("creation: follows", () => {
     expect(rig.classified).toEqual([threadId]);
   });
 
+  test("creation: parent rewritten again and again while the bookmark is made → on the evolved @, no hidden commit revived", async () => {
+    await rig.made(inputFor("parser"));
+    const create = rig.jj.createBookmark.bind(rig.jj);
+    const old: string[] = [];
+    rig.jj.createBookmark = async (name, commit, token, of) => {
+      if (old.length < 3) {
+        old.push(commit);
+        rig.jj.amend("kk-parser", { "lexer.ts": `${old.length}` });
+      }
+      return create(name, commit, token, of);
+    };
+    const child = await rig.made(inputFor("tests", { follows: "parser" }));
+    expect(old).toHaveLength(3);
+    expect(old.filter((commit) => rig.jj.isVisible(commit))).toEqual([]);
+    expect(rig.jj.bookmark("kk/tests")).toBe(rig.jj.at("kk-tests"));
+    expect([child.head, child.checkpoint]).toEqual([rig.jj.at("kk-tests"), rig.jj.at("kk-tests")]);
+  });
+
   test("creation: parent no longer Active when allocated → CreateFailed, nothing made, no edge", async () => {
     const parent = await rig.made(inputFor("parser"));
     const input = inputFor("tests", { follows: "parser" });

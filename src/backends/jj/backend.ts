@@ -93,7 +93,8 @@ function openRepo(ctx: JjContext): JjRepo {
     edit: (workspaceRoot, commit, token) => inWorkspace.edit(ctx, workspaceRoot, commit, token),
     pinCommit: (ref, commit) => recovery.pinCommit(ctx, ref, commit),
     setGitHead: (workspaceRoot, commit) => recovery.setGitHead(ctx, workspaceRoot, commit),
-    createBookmark: (name, commit, token) => mutations.createBookmark(ctx, name, commit, token),
+    createBookmark: (name, commit, token, of) =>
+      mutations.createBookmark(ctx, name, commit, token, of),
     setBookmark: (name, commit, token) => mutations.setBookmark(ctx, name, commit, token),
     deleteBookmark: (name, token) => mutations.deleteBookmark(ctx, name, token),
     mergeHeads: (token) => mutations.mergeHeads(ctx, token),

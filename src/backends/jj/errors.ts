@@ -35,6 +35,7 @@ const PATTERNS: readonly Pattern[] = [
     hint: "install git 2.42 or newer",
   },
   { code: "jj-immutable", pattern: /is immutable/ },
+  { code: "jj-moved", pattern: /didn't resolve to any revisions/ },
   { code: "jj-bookmark-exists", pattern: /Bookmark already exists/ },
   { code: "jj-op-missing", pattern: /No operation ID matching|Operation ID .* is ambiguous/i },
   {

@@ -97,8 +97,10 @@ export async function createBookmark(
   name: string,
   commit: CommitId,
   token: string,
+  of?: string,
 ): Promise<void> {
-  const args = ["--ignore-working-copy", "bookmark", "create", `--revision=${commit}`, name];
+  const at = of === undefined ? commit : `${commit} & ${JSON.stringify(of)}@`;
+  const args = ["--ignore-working-copy", "bookmark", "create", `--revision=${at}`, name];
   await mutate(ctx, token, `create bookmark ${name}`, args, {
     mayRepeat: async () => !(await hasLanded(ctx, token)),
   });

@@ -113,13 +113,15 @@ export function abandon(engine: JjEngine, ids: readonly CommitId[], caller: Call
 export function createBookmark(
   engine: JjEngine,
   name: string,
-  commit: CommitId,
+  { commit, of }: { commit: CommitId; of?: string | undefined },
   caller: Caller,
 ): void {
   checkFullIds([commit]);
   if (!BOOKMARK.test(name) || name.endsWith(".lock") || name === "HEAD" || name.length > MAX_NAME)
     throw fail("failed", "jj-failed", `Failed to parse bookmark name: ${name}`);
   engine.run(caller, (tx, op) => {
+    if (of !== undefined && op.view.workspaces.get(of) !== commit)
+      throw fail("failed", "jj-moved", `${commit} is not ${of}@: nothing to put ${name} on`);
     if (op.view.bookmarks.has(name))
       throw fail("failed", "jj-bookmark-exists", `Bookmark already exists: ${name}`);
     if (!engine.store.index(op.view).visible.has(commit))
