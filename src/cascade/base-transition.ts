@@ -7,7 +7,7 @@ import { classify, type Classification } from "../core/classify.ts";
 import type { CommitId, OpId } from "../core/ids.ts";
 import { short } from "../core/ids.ts";
 import type { CommitView, WorkspaceProbe } from "../ports/jj.ts";
-import { ownedStack, stagedHead } from "./chain.ts";
+import { ownedStack, stagedHead, type OwnedStack } from "./chain.ts";
 import { newToken, persistPlan, pinHead, probeNow } from "./looks.ts";
 import { jjEffect } from "./moves.ts";
 import { meetHeadsOf } from "./one-head.ts";
@@ -15,7 +15,7 @@ import { needsRecovery } from "./recover.ts";
 import { related } from "./related.ts";
 import type { ReconcileResult, Scene } from "./scene.ts";
 import { Moved, Stop } from "./stop.ts";
-import { settledView, settlesAbove, transitionFacts } from "./transition-facts.ts";
+import { settledView, settlesAbove, settlesBelow, transitionFacts } from "./transition-facts.ts";
 import { refuseCut, refuseLate, refuseLost, updateStale } from "./update.ts";
 
 export async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
@@ -46,8 +46,7 @@ export async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
   const probe = await planFrom(scene, op, decided, childView!.commitId, parentView!.commitId);
   if (decided.kind === "ParentAdvance" && probe.state === "StaleClean") {
     // Before the first file changes: a stack that cannot follow must not be left half-way, with nothing to tell.
-    const owned = await ownedStack(scene, op);
-    if (!owned.ok) throw new Stop({ outcome: "topology-diverged", reason: owned.error });
+    await stackOf(scene, op);
   }
   const settled = await settleWorkspace(scene, probe, decided);
   return decided.kind === "ParentAdvance"
@@ -115,6 +114,24 @@ async function refuseHiddenEdits(scene: Scene, op: OpId, divergent: boolean): Pr
   await needsRecovery(scene, await probeNow(scene, op), "edits landed during the update");
 }
 
+/** What kiki's work on a thread above or below makes of the stack is over soon, and no reason to give up. */
+async function stackOf(scene: Scene, op: OpId): Promise<OwnedStack> {
+  const owned = await ownedStack(scene, op);
+  if (owned.ok) return owned.value;
+  const { db } = scene.deps;
+  const { threadId } = scene.child;
+  if (SHOWN_TWICE.has(owned.error) && (settlesAbove(db, threadId) || settlesBelow(db, threadId)))
+    throw new Moved("a thread above or below is being brought up to date itself");
+  throw new Stop({ outcome: "topology-diverged", reason: owned.error });
+}
+
+/** What a stack looks like while jj shows a revision in it, or on it, twice. */
+const SHOWN_TWICE: ReadonlySet<string> = new Set([
+  "DivergentChange",
+  "ForeignDescendant",
+  "FollowerStackInvalid",
+]);
+
 /** Rebases exactly the validated chain onto exactly `toBase`, as a staged operation that is inspected first. */
 async function advance(
   scene: Scene,
@@ -126,9 +143,8 @@ async function advance(
   const parentNow = (await scene.views.heads(op)).get(scene.parent.workspaceName)?.commitId;
   // A base the parent has left meanwhile may be hidden by now: rebasing onto it would bring it back.
   if (parentNow !== toBase) throw new Moved("the parent moved again");
-  const owned = await ownedStack(scene, op);
-  if (!owned.ok) throw new Stop({ outcome: "topology-diverged", reason: owned.error });
-  scene.plan.chain = [...owned.value.chain, ...owned.value.followers].map((c) => c.commitId);
+  const owned = await stackOf(scene, op);
+  scene.plan.chain = [...owned.chain, ...owned.followers].map((c) => c.commitId);
   const probe = await probeNow(scene, op);
   if (probe.state !== "FreshClean")
     await needsRecovery(scene, probe, `the workspace became ${probe.state}`);
@@ -138,7 +154,7 @@ async function advance(
   );
   scene.plan.stagedOp = staged.id;
   persistPlan(scene, probe.fingerprint);
-  const head = await stagedHead(scene, staged.id, toBase, owned.value);
+  const head = await stagedHead(scene, staged.id, toBase, owned);
   if (head === null)
     throw new Stop({ outcome: "topology-diverged", reason: "StagedResultUnexpected" });
   scene.staged = { op: staged.id, toBase, head };

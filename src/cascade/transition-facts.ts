@@ -11,6 +11,7 @@ import { edges } from "../store/edges.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { related, type Related } from "./related.ts";
+import { followersOf } from "./chain.ts";
 import { rewrittenBase } from "./standing.ts";
 
 /**
@@ -38,6 +39,14 @@ export function settlesAbove(db: CascadeDeps["db"], thread: ThreadId): boolean {
   return threadsAbove(db, thread).some((of) =>
     unresolvedIntents(db, of).some((i) => i.state === "Reconciling" || i.recovering),
   );
+}
+
+/**
+ * kiki recovers edits of a thread that follows this one, directly or through others. One that is `Reconciling` may be
+ * waiting for this one: of two, the upper does not wait.
+ */
+export function settlesBelow(db: CascadeDeps["db"], thread: ThreadId): boolean {
+  return followersOf(db, thread).some((of) => unresolvedIntents(db, of).some((i) => i.recovering));
 }
 
 /** The threads that `thread` follows, directly or through others; nearest first. */

@@ -15,6 +15,8 @@ afterAll(async () => {
   removeTempDirs();
 });
 
+const DIES = "the daemon dies";
+
 interface Three extends Pair {
   docs: TestThread;
   /** Runs right after the next stale recovery of jj's in the child, before kiki looks. */
@@ -51,7 +53,11 @@ async function three(): Promise<Three> {
   for (let n = 0; n < 2; n += 1) await rig.agent(docs).batch();
   rig.repo.write("tests.txt", "not recorded\n", pair.child.path);
   await pair.amend("two\n1\n2\n3\n4\n5\n");
-  return { ...pair, docs, afterNextUpdate: (next) => void (act = next) };
+  return {
+    ...pair,
+    docs,
+    afterNextUpdate: (next) => void (act = next),
+  };
 }
 
 async function expectAllInOrder(
@@ -61,7 +67,7 @@ async function expectAllInOrder(
   for (let n = 0; n < 3; n += 1) await agent.batch();
   for (let n = 0; n < 4; n += 1) await rig.agent(docs).batch();
   for (const thread of [child, docs]) {
-    expect(rig.attention(thread)).toEqual([]);
+    expect(rig.attention(thread).filter((said) => !said.includes(DIES))).toEqual([]);
     const states = new Set(rig.intents(thread).map((i) => i.state));
     expect(states.difference(new Set(["Acknowledged", "Superseded"]))).toEqual(new Set());
     expect(rig.file(thread, "tests.txt")).toBe("not recorded\n");
@@ -130,4 +136,28 @@ test("the parent moves once more while jj shows the child and who follows it twi
   });
   await expectAllInOrder(t, "two, again\n");
   expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
+});
+
+test("the daemon dies while it recovers who follows, and the child is to be rebased first at the next start → not given up", async () => {
+  const t = await three();
+  for (let n = 0; n < 2; n += 1) await t.agent.batch();
+  // Who follows has files of an older operation and an edit nobody recorded.
+  t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
+  await t.advance("lexer.txt");
+  const points = ["intent.Detected-Reconciling.completed", "intent.update-stale.effected"];
+  await t.rig.reboot({
+    at(name) {
+      if (name !== points[0]) return;
+      points.shift();
+      throw new Error(`${DIES} at ${name}`);
+    },
+  });
+  await t.agent.batch();
+  await t.rig.agent(t.docs).batch();
+  expect(points).toEqual([]);
+  await t.rig.reboot();
+  await expectAllInOrder(t);
+  expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
+  expect(t.rig.file(t.child, "lexer.txt")).toBe("lexer.txt\n");
+  expect(t.rig.file(t.docs, "lexer.txt")).toBe("lexer.txt\n");
 });
