@@ -31,19 +31,21 @@ export async function bringUpToDate(scene: Scene): Promise<ReconcileResult> {
   }
   const childView = view.get(scene.child.workspaceName) ?? null;
   const parentView = view.get(scene.parent.workspaceName) ?? null;
-  const decided = classify(
-    await transitionFacts(scene.jj, op, {
-      fromBase: scene.edge.lastSynchronized,
-      parent: settledView(scene.deps.db, scene.parent.threadId, parentView),
-      child: childView,
-    }),
-  );
+  const facts = await transitionFacts(scene.jj, op, {
+    fromBase: scene.edge.lastSynchronized,
+    parent: settledView(scene.deps.db, scene.parent.threadId, parentView),
+    child: childView,
+  });
+  const decided = classify(facts);
   if (decided.kind === "TopologyDiverged") {
     if (decided.reason === "DivergentChange" && settlesAbove(scene.deps.db, scene.child.threadId))
       throw new Moved(`${scene.parent.name} is being brought up to date itself`);
     throw new Stop({ outcome: "topology-diverged", reason: decided.reason });
   }
   const probe = await planFrom(scene, op, decided, childView!.commitId, parentView!.commitId);
+  // Before any file changes: jj's `@` may be the copy that has less than the files.
+  if (facts.shownTwice)
+    await needsRecovery(scene, probe, "the revision is there in several copies");
   if (decided.kind === "ParentAdvance" && probe.state === "StaleClean") {
     // Before the first file changes: a stack that cannot follow must not be left half-way, with nothing to tell.
     await stackOf(scene, op);

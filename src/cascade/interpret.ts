@@ -16,7 +16,14 @@ import type { CascadeDeps } from "./deps.ts";
 import type { IntentChanges } from "./moves.ts";
 import type { Related } from "./related.ts";
 import { madeByThread, suspectOf, takenAway, type Suspect } from "./taken.ts";
-import { factsFrom, isOpen, relate, settledView, type Asked } from "./transition-facts.ts";
+import {
+  factsFrom,
+  isOpen,
+  isParentDivergent,
+  relate,
+  settledView,
+  type Asked,
+} from "./transition-facts.ts";
 import type { Heads } from "./views.ts";
 
 /** One edge's parent head changed, as seen in one operation. */
@@ -192,8 +199,7 @@ async function decide(
   }
   if (!transition.parentMoved) return null;
   if (isOpen(asked) && !answer.rows.has(asked.fromBase)) return null;
-  const head = asked.parent === null ? undefined : answer.rows.get(asked.parent.commitId);
-  if (transition.merge && head?.divergent === true && asked.parent?.settling !== true)
+  if (transition.merge && (await isParentDivergent(jj, op, asked.parent, answer)))
     return { kind: "TopologyDiverged", reason: "IncoherentViews" };
   return classify(await factsFrom(jj, op, asked, answer));
 }

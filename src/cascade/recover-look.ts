@@ -10,6 +10,7 @@ import type { CommitView, JjRepo, WorkspaceProbe, WorkspaceView } from "../ports
 import { cascadeThread } from "../store/edges.ts";
 import { bundleFolder, readBundle, type Bundle } from "./bundle.ts";
 import { followersOf } from "./chain.ts";
+import { fullestOf, isContained } from "./copies.ts";
 import { lookAtCut, type Cut } from "./cut-off.ts";
 import { landingsOf, lostLanding, type Landing } from "./landings.ts";
 import { pinHead, probeNow } from "./looks.ts";
@@ -84,7 +85,16 @@ async function copiesOf(
   landings: readonly Landing[],
 ): Promise<RecoveryView["copies"]> {
   const views = await jj.commits(op, `change_id(${at.changeId})`);
-  return Promise.all(views.map((view) => explain(jj, op, view, landings)));
+  const copies = await Promise.all(views.map((view) => explain(jj, op, view, landings)));
+  // What kiki's own commands account for first: where that is all of them, nothing else is asked.
+  if (copies.every(({ copy }) => copy.kind !== "other")) return copies;
+  const ids = copies.map(({ view }) => view.commitId);
+  const full = await fullestOf(jj, op, ids, at.commitId);
+  if (full === null) return copies;
+  return copies.map((each) => {
+    const kind = each.view.commitId === full ? "edits" : "clean";
+    return { ...each, copy: { ...each.copy, kind } };
+  });
 }
 
 async function explain(
@@ -208,22 +218,6 @@ async function followersOn(
     surplus,
     move: tail.filter((c) => lineage.has(c.commitId)).map((c) => c.commitId),
   };
-}
-
-/**
- * The second copy has nothing that the follower's own has not: both have the same content; or the copy is what both come
- * from, moved and nothing else, and the follower's own went on from there.
- */
-async function isContained(
-  jj: JjRepo,
-  op: OpId,
-  extra: CommitId,
-  twin: CommitId,
-): Promise<boolean> {
-  if (await jj.sameChange(op, extra, twin)) return true;
-  const past = new Set(await jj.evolvedFrom(op, twin));
-  const common = (await jj.evolvedFrom(op, extra)).find((commit) => past.has(commit));
-  return common !== undefined && (await jj.sameChange(op, common, extra));
 }
 
 /** Conflicted between nothing but copies that recovery chooses among. */

@@ -12,6 +12,7 @@ import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import type { CascadeDeps } from "./deps.ts";
 import { related, type Related } from "./related.ts";
 import { followersOf } from "./chain.ts";
+import { containsAll, fullestOf } from "./copies.ts";
 import { rewrittenBase } from "./standing.ts";
 
 /**
@@ -114,6 +115,24 @@ export async function transitionFacts(
   return factsFrom(jj, op, asked, answer);
 }
 
+/** The parent's files are at its `@`: any other copy must have nothing beyond that. */
+export async function isParentDivergent(
+  jj: JjRepo,
+  op: OpId,
+  parent: At | null,
+  answer: Related,
+): Promise<boolean> {
+  const copies = await copiesOf(jj, op, parent, answer);
+  return copies.length > 0 && !(await containsAll(jj, op, copies, parent!.commitId));
+}
+
+/** Every copy of the change of a commit that jj shows more than once; empty where that is not so, or no news. */
+async function copiesOf(jj: JjRepo, op: OpId, at: At | null, answer: Related): Promise<CommitId[]> {
+  const row = answer.rows.get(at?.commitId ?? "");
+  if (at === null || at.settling === true || row?.divergent !== true) return [];
+  return (await jj.commits(op, `change_id(${row.changeId})`)).map((c) => c.commitId);
+}
+
 export async function factsFrom(
   jj: JjRepo,
   op: OpId,
@@ -131,13 +150,16 @@ export async function factsFrom(
     toBaseBehindFrom: false,
     anchorInChild: false,
     divergent: false,
+    shownTwice: false,
   };
   if (toBase === null || childHead === null || toBase === fromBase) return facts;
   const isBehind = (commit: CommitId, of: CommitId): boolean =>
     answer.rows.get(commit)?.behind.includes(of) ?? false;
-  facts.divergent = [asked.parent, asked.child].some(
-    (at) => at?.settling !== true && answer.rows.get(at?.commitId ?? "")?.divergent === true,
-  );
+  const ofChild = await copiesOf(jj, op, asked.child, answer);
+  facts.shownTwice = ofChild.length > 0 && (await fullestOf(jj, op, ofChild, childHead)) !== null;
+  facts.divergent =
+    (ofChild.length > 0 && !facts.shownTwice) ||
+    (await isParentDivergent(jj, op, asked.parent, answer));
   facts.toBaseInChild = isBehind(toBase, childHead);
   facts.toBaseBehindFrom = isBehind(toBase, fromBase);
   facts.anchorInChild = facts.toBaseInChild;

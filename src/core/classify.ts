@@ -29,8 +29,10 @@ export interface TransitionFacts {
    * ancestor of the child's `@`.
    */
   anchorInChild: boolean;
-  /** Parent's or child's `@` belongs to a divergent change. */
+  /** Parent's or child's `@` belongs to a divergent change whose copies cannot be put in order. */
   divergent: boolean;
+  /** The child's `@` belongs to a divergent change one copy of which has all that the others have. */
+  shownTwice: boolean;
 }
 
 export type Classification =

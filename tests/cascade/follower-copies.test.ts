@@ -161,3 +161,38 @@ test("the daemon dies while it recovers who follows, and the child is to be reba
   expect(t.rig.file(t.child, "lexer.txt")).toBe("lexer.txt\n");
   expect(t.rig.file(t.docs, "lexer.txt")).toBe("lexer.txt\n");
 });
+
+test("the child's agent describes its revision while kiki publishes a rebase of it → its words stay, nobody has to choose", async () => {
+  let race: (() => Promise<unknown>) | null = null;
+  const pair = await makePair({
+    own: { "tests.txt": "tests\n" },
+    wrapJj: (jj: JjRepo) => ({
+      ...jj,
+      async integrate(op, token) {
+        const now = race;
+        race = null;
+        await now?.();
+        return jj.integrate(op, token);
+      },
+    }),
+  });
+  rigs.push(pair.rig);
+  const { rig, child, agent } = pair;
+  await pair.advance("lexer.txt");
+  race = () => rig.repo.jj(["describe", "-m", "by hand"], child.path);
+  for (let n = 0; n < 4; n += 1) await agent.batch();
+  expect(rig.attention(child)).toEqual([]);
+  expect(rig.intents(child).map((i) => i.state)).toEqual(["Acknowledged"]);
+  expect(rig.file(child, "lexer.txt")).toBe("lexer.txt\n");
+  expect(rig.file(child, "tests.txt")).toBe("tests\n");
+  expect(await rig.repo.commit("divergent()")).toBe("");
+  const words = await rig.repo.jj([
+    "log",
+    "--no-graph",
+    "-r",
+    await rig.head(child),
+    "-T",
+    "description",
+  ]);
+  expect(words).toBe("by hand\n");
+});

@@ -275,17 +275,19 @@ describe("a thread takes back what it did itself", () => {
     expect(f.rig.attention(f.child)).toEqual([]);
   });
 
-  test("the same with unrecorded edits of the child's → paused for a person, loud, every byte in the bundle", async () => {
+  test("the same with unrecorded edits of the child's → told of that, the edits in its files and in the bundle", async () => {
     const f = await family("amends", true);
     f.rig.repo.write("late.txt", "not recorded\n", f.child.path);
     await f.rig.repo.jj(["undo"], f.parent.path);
     await f.rig.cascade.refreshToFrontier();
-    expect((await f.rig.agent(f.child).batch())[0]!.text).toContain("waits for a person");
+    const [answer] = await f.rig.agent(f.child).batch();
     const intent = f.rig.intents(f.child).at(-1)!;
-    expect(intent).toMatchObject({ state: "RecoveryRequired", recovering: false });
+    expect(answer!.text).toBe(intent.payload);
+    expect(answer!.text).toContain("+one\n");
+    expect(filesOf(f)).toEqual(["one\n", "recorded\n", "not recorded\n"]);
     expect(await Bun.file(`${intent.recoveryBundle}/files/late.txt`).text()).toBe("not recorded\n");
-    expect(f.rig.attention(f.child)).toHaveLength(1);
-    expect(f.rig.attention(f.child)[0]).toContain("its agent is paused");
+    expect(await f.rig.repo.commit("divergent()")).toBe("");
+    expect(f.rig.attention(f.child)).toEqual([]);
   });
 
   test("the child's agent undoes kiki's rebase of its own revision → its own doing; with the parent's next move TopologyDiverged", async () => {

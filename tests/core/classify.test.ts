@@ -12,6 +12,7 @@ const facts: TransitionFacts = {
   toBaseBehindFrom: false,
   anchorInChild: true,
   divergent: false,
+  shownTwice: false,
 };
 
 function name(more: Partial<TransitionFacts>): string {
@@ -36,6 +37,7 @@ describe("classification", () => {
       "ParentMovedBackward",
     ],
     ["child stands elsewhere", { anchorInChild: false }, "AnchorNotInChild"],
+    ["the child shown twice, one copy with all", { shownTwice: true }, "ParentAdvance"],
     ["a divergent change in play", { divergent: true, toBaseInChild: true }, "DivergentChange"],
     ["parent's workspace gone", { toBase: null }, "ParentAbandoned"],
     ["child's workspace gone", { childHead: null }, "ChildAbandoned"],
@@ -54,6 +56,7 @@ describe("classification", () => {
     toBaseBehindFrom: fc.boolean(),
     anchorInChild: fc.boolean(),
     divergent: fc.boolean(),
+    shownTwice: fc.boolean(),
   });
 
   test("classify: any facts → work only for a real move, pinning exactly the two commits that were given", () => {

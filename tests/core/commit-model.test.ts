@@ -16,6 +16,8 @@ interface Commit {
   parents: string[];
   /** The version this one rewrote. */
   rewrote: string | null;
+  /** What it changes and says: the same after a mere move. */
+  content: number;
 }
 
 interface Graph {
@@ -33,6 +35,7 @@ const graphs: fc.Arbitrary<Graph> = fc
       merge: fc.integer({ min: 0, max: 4 }),
       rewrites: fc.integer({ min: 0, max: 3 }),
       of: fc.nat(),
+      moved: fc.boolean(),
       tip: fc.integer({ min: 0, max: 5 }),
     }),
     { minLength: 3, maxLength: 9, size: "max" },
@@ -49,6 +52,7 @@ const graphs: fc.Arbitrary<Graph> = fc
         change: old?.change ?? `z${i}`,
         parents: i === 0 ? [] : [...new Set(wanted)],
         rewrote: old?.id ?? null,
+        content: old !== null && p.moved ? old.content : i,
       });
     }
     const rewritten = new Set(commits.map((c) => c.rewrote));
@@ -81,6 +85,12 @@ function isDivergent(g: Graph, change: string): boolean {
   return g.commits.filter((c) => c.change === change && g.visible.has(c.id)).length > 1;
 }
 
+/** The commit, what it was made of, what that was made of, … */
+function versions(g: Graph, id: string): Commit[] {
+  const commit = g.commits.find((c) => c.id === id)!;
+  return [commit, ...(commit.rewrote === null ? [] : versions(g, commit.rewrote))];
+}
+
 function jjOf(g: Graph, parentsSeen?: number): JjRepo {
   const view = (c: Commit): CommitView => ({
     commitId: c.id,
@@ -103,7 +113,11 @@ function jjOf(g: Graph, parentsSeen?: number): JjRepo {
         .filter((c) => ids.includes(c.id))
         .map((c) => ({ ...view(c), behind: of.filter((id) => ancestors(id).has(c.id)) })),
     existing: async (_op, ids) => g.commits.filter((c) => ids.includes(c.id)).map(view),
+    sameChange: async (_op, a, b) => versions(g, a)[0]!.content === versions(g, b)[0]!.content,
     commits: async (_op, revset) => {
+      const copies = /^change_id\((\w+)\)$/.exec(revset);
+      if (copies !== null)
+        return g.commits.filter((c) => c.change === copies[1] && g.visible.has(c.id)).map(view);
       const change = /^change_id\((\w+)\) & ::(\w+)$/.exec(revset);
       if (change !== null) {
         const within = ancestors(change[2]!);
@@ -116,15 +130,7 @@ function jjOf(g: Graph, parentsSeen?: number): JjRepo {
       const range = g.commits.filter((c) => ancestors(roots[2]!).has(c.id) && !not.has(c.id));
       return range.filter((c) => !c.parents.some((p) => range.some((r) => r.id === p))).map(view);
     },
-    evolvedFrom: async (_op, id) => {
-      const chain = [id];
-      // Grows while it is walked.
-      for (const version of chain) {
-        const old = g.commits.find((c) => c.id === version)!.rewrote;
-        if (old !== null) chain.push(old);
-      }
-      return chain;
-    },
+    evolvedFrom: async (_op, id) => versions(g, id).map((c) => c.id),
   };
   return jj as JjRepo;
 }
@@ -158,8 +164,17 @@ function model({ g, from, to, child }: Question): string {
   if (to === null) return "ParentAbandoned";
   if (child === null) return "ChildAbandoned";
   if (to === from) return "AlreadyAligned";
-  if (visibleOf(changeOf(to)).length > 1 || visibleOf(changeOf(child)).length > 1)
-    return "DivergentChange";
+  // A copy that is nothing but an earlier version of another, moved, is none that counts.
+  const holds = (full: string, copy: string): boolean => {
+    const [mine, theirs] = [versions(g, copy), versions(g, full)];
+    const parted = mine.find((c) => theirs.includes(c));
+    return [theirs[0]!, ...(parted === undefined ? [] : [parted])].some(
+      (c) => c.content === mine[0]!.content,
+    );
+  };
+  const hasAll = (full: string): boolean =>
+    visibleOf(changeOf(full)).every((copy) => holds(full, copy));
+  if (!hasAll(to) || !visibleOf(changeOf(child)).some(hasAll)) return "DivergentChange";
   if (isAbove(edges, to, from)) return "ParentMovedBackward";
   if (isAbove(edges, to, child)) return "NativeRewrite";
   if (g.visible.has(from) && isAbove(edges, from, child)) return "ParentAdvance";

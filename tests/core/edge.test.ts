@@ -170,6 +170,7 @@ function record(db: Db, w: World, node: OpNode): Db {
     toBaseBehindFrom: to !== from && to === "v00",
     anchorInChild: true,
     divergent: false,
+    shownTwice: false,
   });
   const step = edgeStep(open, next.anchor, decided);
   const seq = (next.intents.at(-1)?.seq ?? 0) + 1;
