@@ -2,12 +2,13 @@
  * The child's owned stack and the stacks of the threads that follow it, validated against one pinned operation
  * (threads chapter, "Owned stack"), and the inspection of a staged rebase of exactly those commits.
  */
-import type { CommitId, OpId, ThreadId } from "../core/ids.ts";
+import type { ChangeId, CommitId, OpId, ThreadId } from "../core/ids.ts";
 import { err, ok, type Result } from "../core/result.ts";
 import { validateStack, type StackCommit } from "../core/stack.ts";
-import type { CommitView } from "../ports/jj.ts";
+import type { CommitView, JjRepo } from "../ports/jj.ts";
 import type { Db } from "../store/db.ts";
 import { cascadeThread, edges } from "../store/edges.ts";
+import { fullestOf } from "./copies.ts";
 import type { Scene } from "./scene.ts";
 import { standingBase } from "./standing.ts";
 
@@ -19,6 +20,8 @@ export interface OwnedStack {
    * would otherwise put them back onto the old base, without the chain's content (jj 0.46, observed).
    */
   followers: CommitView[];
+  /** Changes of followers of which there are several copies, for the time being. */
+  twice: ReadonlySet<ChangeId>;
 }
 
 /** The error is the reason of a `TopologyDiverged`. */
@@ -41,7 +44,9 @@ export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedSt
   const members = behind(all, [head]);
   const inChain = new Set(members);
   const descendants = all.filter((c) => !inChain.has(c));
-  const ours = behind(descendants, heads);
+  const own = behind(descendants, heads);
+  const { twice, copies } = await secondCopies(jj, op, own, descendants);
+  const ours = [...own, ...copies];
   const checked = validateStack({
     base,
     head,
@@ -50,9 +55,31 @@ export async function ownedStack(scene: Scene, op: OpId): Promise<Result<OwnedSt
     followsChildren: new Set(ours.map((c) => c.commitId)),
   });
   if (!checked.ok) return err(checked.error.reason);
-  const broken = ours.find((c) => c.parents.length !== 1 || c.divergent || c.immutable);
+  const broken = ours.find(
+    (c) => c.parents.length !== 1 || c.immutable || (c.divergent && !twice.has(c.changeId)),
+  );
   if (broken !== undefined) return err("FollowerStackInvalid");
-  return ok({ chain: checked.value, followers: ours });
+  return ok({ chain: checked.value, followers: ours, twice });
+}
+
+/**
+ * Changes of followers that jj shows several times, where one copy has all that the others have: who follows is brought in
+ * order at a boundary of its own, and until then its second copies go along. `copies`: those that stand on the chain.
+ */
+async function secondCopies(
+  jj: JjRepo,
+  op: OpId,
+  own: readonly CommitView[],
+  descendants: readonly CommitView[],
+): Promise<{ twice: ReadonlySet<ChangeId>; copies: CommitView[] }> {
+  const twice = new Set<ChangeId>();
+  for (const { changeId, commitId } of own.filter((c) => c.divergent)) {
+    const all = await jj.commits(op, `change_id(${changeId})`);
+    const ids = all.map((c) => c.commitId);
+    if ((await fullestOf(jj, op, ids, commitId)) !== null) twice.add(changeId);
+  }
+  const copies = descendants.filter((c) => twice.has(c.changeId) && !own.includes(c));
+  return { twice, copies };
 }
 
 /** Threads that follow `thread`, directly or through others. */
@@ -90,7 +117,7 @@ export async function stagedHead(
   const fits =
     sameChanges(chain, owned.chain) &&
     sameChanges(moved, [...owned.chain, ...owned.followers]) &&
-    moved.every((c) => c.parents.length === 1 && !c.divergent) &&
+    moved.every((c) => c.parents.length === 1 && (!c.divergent || owned.twice.has(c.changeId))) &&
     roots.length === 1 &&
     roots[0]!.parents[0] === toBase;
   return (fits ? chain.find((c) => c.commitId === head) : null) ?? null;
@@ -113,6 +140,10 @@ function sameChanges(
   a: readonly { changeId: string }[],
   b: readonly { changeId: string }[],
 ): boolean {
-  const ids = new Set(b.map((c) => c.changeId));
-  return a.length === b.length && ids.size === b.length && a.every((c) => ids.has(c.changeId));
+  const sorted = (of: readonly { changeId: string }[]): string =>
+    of
+      .map((c) => c.changeId)
+      .sort()
+      .join();
+  return sorted(a) === sorted(b);
 }

@@ -196,3 +196,37 @@ test("the child's agent describes its revision while kiki publishes a rebase of 
   ]);
   expect(words).toBe("by hand\n");
 });
+
+test("who follows describes its revision while kiki publishes a rebase of the child, and the parent moves on → both follow, its words stay", async () => {
+  let race: (() => Promise<unknown>) | null = null;
+  const pair = await makePair({
+    own: { "tests.txt": "tests\n" },
+    wrapJj: (jj: JjRepo) => ({
+      ...jj,
+      async integrate(op, token) {
+        const now = race;
+        race = null;
+        await now?.();
+        return jj.integrate(op, token);
+      },
+    }),
+  });
+  rigs.push(pair.rig);
+  const { rig, child, agent } = pair;
+  const docs = await rig.thread("docs", child);
+  rig.repo.write("docs.txt", "docs\n", docs.path);
+  await rig.repo.jj(["status"], docs.path);
+  await pair.advance("lexer.txt");
+  race = () => rig.repo.jj(["describe", "-m", "by hand"], docs.path);
+  for (let n = 0; n < 2; n += 1) await agent.batch();
+  await pair.advance("later.txt");
+  for (let n = 0; n < 2; n += 1) await agent.batch();
+  for (let n = 0; n < 4; n += 1) await rig.agent(docs).batch();
+  expect([rig.attention(child), rig.attention(docs)]).toEqual([[], []]);
+  for (const file of ["lexer.txt", "later.txt"])
+    expect([rig.file(child, file), rig.file(docs, file)]).toEqual([`${file}\n`, `${file}\n`]);
+  expect(await rig.repo.commit("divergent()")).toBe("");
+  const at = await rig.head(docs);
+  expect(await rig.repo.jj(["log", "--no-graph", "-r", at, "-T", "description"])).toBe("by hand\n");
+  expect(await rig.repo.commit(`${at}-`)).toBe(await rig.head(child));
+});
