@@ -2,7 +2,7 @@
 # Runs one of the project's scripts on a machine that has only node, npm and what Debian ships:
 # installs the locked dependencies and fetches missing tools first, each only when needed.
 #
-# usage: sh scripts/run.sh demo|test|test-crash|test-scenarios|test-sim|test-storm|build|check|gate|bench [arguments]
+# usage: sh scripts/run.sh demo|test|test-crash|test-scenarios|test-sim|test-soak|test-storm|build|check|gate|bench [arguments]
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd -P)
@@ -16,10 +16,10 @@ fail() {
 name=${1:-}
 [ $# -eq 0 ] || shift
 case $name in
-  demo | test | test-crash | test-scenarios | test-sim | test-storm | build | check) script=scripts/$name.ts ;;
+  demo | test | test-crash | test-scenarios | test-sim | test-soak | test-storm | build | check) script=scripts/$name.ts ;;
   gate) script=tests/gate/run.ts ;;
   bench) script=scripts/bench/run.ts ;;
-  *) fail "usage: sh scripts/run.sh demo|test|test-crash|test-scenarios|test-sim|test-storm|build|check|gate|bench [arguments]" ;;
+  *) fail "usage: sh scripts/run.sh demo|test|test-crash|test-scenarios|test-sim|test-soak|test-storm|build|check|gate|bench [arguments]" ;;
 esac
 
 # The stamp is the lock file that node_modules was installed from.

@@ -19,7 +19,8 @@ case $((n % 6)) in
   0) file=$3 ;;
   1) file=new/$name-$n.txt; mkdir -p new ;;
   2) file=build/$name.txt; mkdir -p build ;;
-  3) jj describe --quiet -m "$name at $n" >/dev/null 2>&1; file=own-$name.txt ;;
+  3) [ -e "$at/calm" ] || jj describe --quiet -m "$name at $n" >/dev/null 2>&1
+    file=own-$name.txt ;;
   *) file=own-$name.txt ;;
 esac
 echo "$name $n" >>"$file"

@@ -2,7 +2,14 @@
  * A soak: a parent that a person moves, two that follow it, one that follows a follower; agents that work without end; and
  * the daemon, its jj commands and people doing what they do at the worst moment. The whole binary, real jj and tmux.
  */
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, realpathSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { processesMentioning } from "../../../scripts/leftovers.ts";
@@ -129,7 +136,7 @@ function pick(scene: Scene): Action {
       "child-describe",
       () => repo.tryJj(["describe", "--quiet", "-m", `by hand ${random.below(99)}`], someone.path),
     ],
-    ["child-new", () => repo.tryJj(["new", "--quiet"], someone.path)],
+    ["child-new", () => repo.tryJj(["log", "--quiet"], someone.path)],
     ["child-status", () => repo.tryJj(["status", "--quiet"], someone.path)],
     ["child-edit", async () => byHand(scene, someone)],
   ];
@@ -202,6 +209,7 @@ async function graph({ repo }: Scene): Promise<string> {
 async function settle(scene: Scene, options: SoakOptions): Promise<Omit<SoakReport, "done">> {
   const { w, followers, parent } = scene;
   const faults: string[] = [];
+  writeFileSync(join(w.dir, "calm"), "");
   await scene.repo.tryJj(["status", "--quiet"], parent.path);
   const rest = async (): Promise<string[]> => {
     const open: string[] = [];
