@@ -5,6 +5,7 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { JjRepo } from "../../src/ports/jj.ts";
 import { removeTempDirs } from "../support/temp.ts";
+import { thorough } from "../support/thorough.ts";
 import { makePair, type Pair } from "./pair.ts";
 import type { Rig, TestThread } from "./rig.ts";
 
@@ -88,79 +89,94 @@ test("who follows records an edit between jj's stale recovery and kiki's look �
   expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
 });
 
-test("who follows was brought up to date and has recorded an edit before the child's boundary → its edit stays in its files", async () => {
-  const t = await three();
-  for (let n = 0; n < 2; n += 1) await t.rig.agent(t.docs).batch();
-  t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
-  await t.rig.repo.jj(["describe", "-m", "docs"], t.docs.path);
-  await expectAllInOrder(t);
-  expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
-});
-
-test("who follows has an edit nobody recorded, and so has the child → both are brought along", async () => {
-  const t = await three();
-  t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
-  await expectAllInOrder(t);
-  expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
-});
-
-test("who follows records an edit while its own second copy is there, and again after it → both edits stay", async () => {
-  const t = await three();
-  t.afterNextUpdate(async () => {
-    await t.rig.repo.jj(["workspace", "update-stale"], t.docs.path);
-    for (const word of ["first", "second"]) {
-      t.rig.repo.write(`${word}.txt`, `${word}\n`, t.docs.path);
-      await t.rig.repo.jj(["describe", "-m", word], t.docs.path);
-    }
-    await t.rig.repo.jj(["new", "-m", "third"], t.docs.path);
-    t.rig.repo.write("third.txt", "third\n", t.docs.path);
-    await t.rig.repo.jj(["status"], t.docs.path);
-  });
-  for (let n = 0; n < 3; n += 1) await t.agent.batch();
-  for (let n = 0; n < 4; n += 1) await t.rig.agent(t.docs).batch();
-  expect([t.rig.attention(t.child), t.rig.attention(t.docs)]).toEqual([[], []]);
-  for (const word of ["first", "second", "third"])
-    expect(t.rig.file(t.docs, `${word}.txt`)).toBe(`${word}\n`);
-  expect(t.rig.file(t.docs, "tests.txt")).toBe("not recorded\n");
-  expect(await t.rig.repo.commit("divergent()")).toBe("");
-});
-
-test("the parent moves once more while jj shows the child and who follows it twice → nobody is called diverged", async () => {
-  const t = await three();
-  t.afterNextUpdate(async () => {
-    await t.rig.repo.jj(["workspace", "update-stale"], t.docs.path);
+thorough(
+  "who follows was brought up to date and has recorded an edit before the child's boundary → its edit stays in its files",
+  async () => {
+    const t = await three();
+    for (let n = 0; n < 2; n += 1) await t.rig.agent(t.docs).batch();
     t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
     await t.rig.repo.jj(["describe", "-m", "docs"], t.docs.path);
-    await t.amend("two, again\n1\n2\n3\n4\n5\n");
-    expect(t.rig.attention(t.docs)).toEqual([]);
-  });
-  await expectAllInOrder(t, "two, again\n");
-  expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
-});
+    await expectAllInOrder(t);
+    expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
+  },
+);
 
-test("the daemon dies while it recovers who follows, and the child is to be rebased first at the next start → not given up", async () => {
-  const t = await three();
-  for (let n = 0; n < 2; n += 1) await t.agent.batch();
-  // Who follows has files of an older operation and an edit nobody recorded.
-  t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
-  await t.advance("lexer.txt");
-  const points = ["intent.Detected-Reconciling.completed", "intent.update-stale.effected"];
-  await t.rig.reboot({
-    at(name) {
-      if (name !== points[0]) return;
-      points.shift();
-      throw new Error(`${DIES} at ${name}`);
-    },
-  });
-  await t.agent.batch();
-  await t.rig.agent(t.docs).batch();
-  expect(points).toEqual([]);
-  await t.rig.reboot();
-  await expectAllInOrder(t);
-  expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
-  expect(t.rig.file(t.child, "lexer.txt")).toBe("lexer.txt\n");
-  expect(t.rig.file(t.docs, "lexer.txt")).toBe("lexer.txt\n");
-});
+thorough(
+  "who follows has an edit nobody recorded, and so has the child → both are brought along",
+  async () => {
+    const t = await three();
+    t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
+    await expectAllInOrder(t);
+    expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
+  },
+);
+
+thorough(
+  "who follows records an edit while its own second copy is there, and again after it → both edits stay",
+  async () => {
+    const t = await three();
+    t.afterNextUpdate(async () => {
+      await t.rig.repo.jj(["workspace", "update-stale"], t.docs.path);
+      for (const word of ["first", "second"]) {
+        t.rig.repo.write(`${word}.txt`, `${word}\n`, t.docs.path);
+        await t.rig.repo.jj(["describe", "-m", word], t.docs.path);
+      }
+      await t.rig.repo.jj(["new", "-m", "third"], t.docs.path);
+      t.rig.repo.write("third.txt", "third\n", t.docs.path);
+      await t.rig.repo.jj(["status"], t.docs.path);
+    });
+    for (let n = 0; n < 3; n += 1) await t.agent.batch();
+    for (let n = 0; n < 4; n += 1) await t.rig.agent(t.docs).batch();
+    expect([t.rig.attention(t.child), t.rig.attention(t.docs)]).toEqual([[], []]);
+    for (const word of ["first", "second", "third"])
+      expect(t.rig.file(t.docs, `${word}.txt`)).toBe(`${word}\n`);
+    expect(t.rig.file(t.docs, "tests.txt")).toBe("not recorded\n");
+    expect(await t.rig.repo.commit("divergent()")).toBe("");
+  },
+);
+
+thorough(
+  "the parent moves once more while jj shows the child and who follows it twice → nobody is called diverged",
+  async () => {
+    const t = await three();
+    t.afterNextUpdate(async () => {
+      await t.rig.repo.jj(["workspace", "update-stale"], t.docs.path);
+      t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
+      await t.rig.repo.jj(["describe", "-m", "docs"], t.docs.path);
+      await t.amend("two, again\n1\n2\n3\n4\n5\n");
+      expect(t.rig.attention(t.docs)).toEqual([]);
+    });
+    await expectAllInOrder(t, "two, again\n");
+    expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
+  },
+);
+
+thorough(
+  "the daemon dies while it recovers who follows, and the child is to be rebased first at the next start → not given up",
+  async () => {
+    const t = await three();
+    for (let n = 0; n < 2; n += 1) await t.agent.batch();
+    // Who follows has files of an older operation and an edit nobody recorded.
+    t.rig.repo.write("docs.txt", "docs, and more\n", t.docs.path);
+    await t.advance("lexer.txt");
+    const points = ["intent.Detected-Reconciling.completed", "intent.update-stale.effected"];
+    await t.rig.reboot({
+      at(name) {
+        if (name !== points[0]) return;
+        points.shift();
+        throw new Error(`${DIES} at ${name}`);
+      },
+    });
+    await t.agent.batch();
+    await t.rig.agent(t.docs).batch();
+    expect(points).toEqual([]);
+    await t.rig.reboot();
+    await expectAllInOrder(t);
+    expect(t.rig.file(t.docs, "docs.txt")).toBe("docs, and more\n");
+    expect(t.rig.file(t.child, "lexer.txt")).toBe("lexer.txt\n");
+    expect(t.rig.file(t.docs, "lexer.txt")).toBe("lexer.txt\n");
+  },
+);
 
 test("the child's agent describes its revision while kiki publishes a rebase of it → its words stay, nobody has to choose", async () => {
   let race: (() => Promise<unknown>) | null = null;
@@ -197,36 +213,41 @@ test("the child's agent describes its revision while kiki publishes a rebase of 
   expect(words).toBe("by hand\n");
 });
 
-test("who follows describes its revision while kiki publishes a rebase of the child, and the parent moves on → both follow, its words stay", async () => {
-  let race: (() => Promise<unknown>) | null = null;
-  const pair = await makePair({
-    own: { "tests.txt": "tests\n" },
-    wrapJj: (jj: JjRepo) => ({
-      ...jj,
-      async integrate(op, token) {
-        const now = race;
-        race = null;
-        await now?.();
-        return jj.integrate(op, token);
-      },
-    }),
-  });
-  rigs.push(pair.rig);
-  const { rig, child, agent } = pair;
-  const docs = await rig.thread("docs", child);
-  rig.repo.write("docs.txt", "docs\n", docs.path);
-  await rig.repo.jj(["status"], docs.path);
-  await pair.advance("lexer.txt");
-  race = () => rig.repo.jj(["describe", "-m", "by hand"], docs.path);
-  for (let n = 0; n < 2; n += 1) await agent.batch();
-  await pair.advance("later.txt");
-  for (let n = 0; n < 2; n += 1) await agent.batch();
-  for (let n = 0; n < 4; n += 1) await rig.agent(docs).batch();
-  expect([rig.attention(child), rig.attention(docs)]).toEqual([[], []]);
-  for (const file of ["lexer.txt", "later.txt"])
-    expect([rig.file(child, file), rig.file(docs, file)]).toEqual([`${file}\n`, `${file}\n`]);
-  expect(await rig.repo.commit("divergent()")).toBe("");
-  const at = await rig.head(docs);
-  expect(await rig.repo.jj(["log", "--no-graph", "-r", at, "-T", "description"])).toBe("by hand\n");
-  expect(await rig.repo.commit(`${at}-`)).toBe(await rig.head(child));
-});
+thorough(
+  "who follows describes its revision while kiki publishes a rebase of the child, and the parent moves on → both follow, its words stay",
+  async () => {
+    let race: (() => Promise<unknown>) | null = null;
+    const pair = await makePair({
+      own: { "tests.txt": "tests\n" },
+      wrapJj: (jj: JjRepo) => ({
+        ...jj,
+        async integrate(op, token) {
+          const now = race;
+          race = null;
+          await now?.();
+          return jj.integrate(op, token);
+        },
+      }),
+    });
+    rigs.push(pair.rig);
+    const { rig, child, agent } = pair;
+    const docs = await rig.thread("docs", child);
+    rig.repo.write("docs.txt", "docs\n", docs.path);
+    await rig.repo.jj(["status"], docs.path);
+    await pair.advance("lexer.txt");
+    race = () => rig.repo.jj(["describe", "-m", "by hand"], docs.path);
+    for (let n = 0; n < 2; n += 1) await agent.batch();
+    await pair.advance("later.txt");
+    for (let n = 0; n < 2; n += 1) await agent.batch();
+    for (let n = 0; n < 4; n += 1) await rig.agent(docs).batch();
+    expect([rig.attention(child), rig.attention(docs)]).toEqual([[], []]);
+    for (const file of ["lexer.txt", "later.txt"])
+      expect([rig.file(child, file), rig.file(docs, file)]).toEqual([`${file}\n`, `${file}\n`]);
+    expect(await rig.repo.commit("divergent()")).toBe("");
+    const at = await rig.head(docs);
+    expect(await rig.repo.jj(["log", "--no-graph", "-r", at, "-T", "description"])).toBe(
+      "by hand\n",
+    );
+    expect(await rig.repo.commit(`${at}-`)).toBe(await rig.head(child));
+  },
+);
