@@ -24,6 +24,7 @@ import {
   revisions,
   rowOf,
   stateOf,
+  story,
   untilRun,
   type Follower,
   type Home,
@@ -285,7 +286,7 @@ describe("the parent's agent commits a revision with git", () => {
         await waitFor(
           () => intents(home, of[name]).at(-1)?.state === "Detected",
           60_000,
-          `detected: ${name}`,
+          () => `detected: ${name}\n${story(home)}`,
         );
   });
 
