@@ -17,6 +17,8 @@ export const HEADS_GRACE_MS = 1_000;
 /** In a repository that never stands still they are merged all the same after so long. */
 const HEADS_RESTLESS_MS = 3_000;
 const HEADS_PATIENCE_MS = 5_000;
+/** For one who cannot do without one head: on a busy machine the merge itself waits for its turn. */
+const ONE_HEAD_PATIENCE_MS = 20_000;
 const HEADS_POLL_MS = 50;
 
 type Deps = Pick<CascadeDeps, "db" | "clock" | "ids" | "log" | "crash">;
@@ -45,7 +47,7 @@ export async function refreshToOneHead(
   deps: Deps & Pick<CascadeDeps, "jj" | "exclusive">,
   refresh: () => Promise<OpId[]>,
 ): Promise<OpId> {
-  const deadline = deps.clock.monotonic() + HEADS_PATIENCE_MS;
+  const deadline = deps.clock.monotonic() + ONE_HEAD_PATIENCE_MS;
   for (;;) {
     const [head, ...others] = await refresh();
     if (head !== undefined && others.length === 0) return head;

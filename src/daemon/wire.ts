@@ -221,6 +221,7 @@ async function openRepoRuntime(shared: Shared, row: RepoRow): Promise<RepoRuntim
   });
   const creation = makeCreation({
     ...common,
+    exclusive,
     jjBackend: shared.jj,
     tmux: shared.tmux,
     files: creationFiles,

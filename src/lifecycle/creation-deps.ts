@@ -104,7 +104,9 @@ export interface CreationDeps {
   repoId: RepoId;
   stateDir: string;
   db: Db;
+  /** Each mutation waits for its turn, `exclusive` for one turn for several (`daemon/exclusive.ts`). */
   jj: JjRepo;
+  exclusive<T>(body: (jj: JjRepo) => Promise<T>): Promise<T>;
   jjBackend: JjBackend;
   /** The tmux server behind a socket; null is the person's default one. */
   tmux(socket: string | null): TmuxBackend;

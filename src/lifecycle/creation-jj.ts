@@ -2,8 +2,9 @@
 import { commandsCarrying } from "../core/attribution.ts";
 import { fail } from "../core/errors.ts";
 import type { OpId } from "../core/ids.ts";
+import { isAncestorOp } from "../core/op-graph.ts";
 import type { JjRepo, WorkspaceView } from "../ports/jj.ts";
-import { attribute, closeAttribution } from "../store/ops.ts";
+import { attribute, closeAttribution, isProcessed, parentsOf } from "../store/ops.ts";
 import type { Db } from "../store/db.ts";
 import type { CreateContext, CreationDeps } from "./creation-deps.ts";
 
@@ -94,4 +95,18 @@ export async function findWorkspace(jj: JjRepo, name: string): Promise<FoundWork
     `jj has several operation heads that disagree about workspace ${name}`,
     "run any jj command in the repository, which merges them, then try again",
   );
+}
+
+/** How often a step looks again: a parent whose agent writes on and on is rewritten a few times a second at most. */
+export const MAX_LOOKS = 20;
+
+/** Whether a thread's head was recorded at an operation that `op` leads to, or at `op` itself. */
+export function isBehind(db: Db, op: OpId, headOp: OpId | null): boolean {
+  if (headOp === null || !isProcessed(db, op)) return false;
+  return isAncestorOp(op, headOp, (id) => parentsOf(db, id));
+}
+
+/** For a step that is found half done, or beside somebody else's. */
+export function unknown(reason: string): { is: "unknown"; reason: string } {
+  return { is: "unknown", reason };
 }

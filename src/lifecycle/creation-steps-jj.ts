@@ -1,21 +1,23 @@
-/** Creation steps 1 to 4: what is made in jj. */
-import { fail, KikiError } from "../core/errors.ts";
+/** Creation steps 1 and 2: what the thread starts from, and its workspace on exactly that. */
+import { fail } from "../core/errors.ts";
 import { wouldCycle } from "../core/follows.ts";
 import { short, type ChangeId, type CommitId, type OpId } from "../core/ids.ts";
-import { isAncestorOp } from "../core/op-graph.ts";
 import { ROOT_COMMIT } from "../core/revset.ts";
+import type { JjRepo } from "../ports/jj.ts";
 import { write, type Db } from "../store/db.ts";
-import { setCheckpoint, setHead } from "../store/edges.ts";
-import { isProcessed, parentsOf } from "../store/ops.ts";
-import { clearHead, parentOf, setBase, setLink, threadById } from "../store/threads.ts";
+import { setHead } from "../store/edges.ts";
+import { parentOf, setBase, setLink, threadById } from "../store/threads.ts";
 import { parentHead } from "./creation-base.ts";
 import { harnessFolder, threadOf, type CreateContext } from "./creation-deps.ts";
 import {
   attributeToken,
   awaitSurvivors,
   findWorkspace,
+  isBehind,
+  MAX_LOOKS,
   newTokens,
   operationsWithToken,
+  unknown,
   type FoundWorkspace,
   type Tokens,
 } from "./creation-jj.ts";
@@ -139,10 +141,6 @@ async function observeWorkspace(
   return { is: "done", evidence: await evidenceOfRecord(ctx, id, record) };
 }
 
-function unknown(reason: string): { is: "unknown"; reason: string } {
-  return { is: "unknown", reason };
-}
-
 async function isOwn(
   ctx: CreateContext,
   id: WorkspaceIdentity,
@@ -181,9 +179,8 @@ async function makeWorkspace(
       "move it away, then run kk new again",
     );
   }
-  const { base, at } = await visibleBase(ctx);
   const { name, path, token } = id;
-  await deps.jj.addWorkspace({ name, path, base, at, description: threadOf(ctx).name, token });
+  const base = await addOnBase(ctx, { name, path, token, description: threadOf(ctx).name });
   for (const op of await operationsWithToken(deps.jj, token)) {
     const view = (await deps.jj.workspaces(op)).find((w) => w.workspace === name);
     // "At exactly that base" is judged in the operation that made it: a later one may have moved it already.
@@ -198,6 +195,39 @@ async function makeWorkspace(
 }
 
 /**
+ * Returns the base it was made on. The operation is looked at once more at the command's turn: made beside what others of
+ * kiki's have done while it waited, each of many creations at once would leave the next one two heads.
+ */
+async function addOnBase(
+  ctx: CreateContext,
+  input: { name: string; path: string; description: string; token: string },
+): Promise<CommitId> {
+  for (let tries = 1; tries <= MAX_LOOKS; tries += 1) {
+    const { base, at } = await visibleBase(ctx);
+    const isMade = await ctx.deps.exclusive(async (jj) => {
+      const [head, ...others] = await jj.heads();
+      // Heads that nobody has merged yet: beside them, at what was read, is as good as anywhere.
+      const op = head === undefined || others.length > 0 ? at : head;
+      if (op !== at && !(await isVisible(jj, op, base))) return false;
+      await jj.addWorkspace({ ...input, base, at: op });
+      return true;
+    });
+    if (isMade) return base;
+  }
+  throw fail(
+    "failed",
+    "base-moved",
+    `what ${input.name} is to start from is rewritten faster than a workspace can be made on it`,
+    "run kk new again when there is less going on",
+  );
+}
+
+async function isVisible(jj: JjRepo, op: OpId, commit: CommitId): Promise<boolean> {
+  const view = (await jj.existing(op, [commit]))[0];
+  return view !== undefined && !view.hidden;
+}
+
+/**
  * The allocated base, or a new allocation when the parent was rewritten since: a change on a hidden commit would
  * bring that commit back and make the parent's change divergent.
  */
@@ -206,8 +236,7 @@ async function visibleBase(ctx: CreateContext): Promise<{ base: CommitId; at: Op
   const base = threadOf(ctx).base;
   if (base === null) throw new Error(`thread ${ctx.threadId} has no base`);
   const op = await deps.refreshToFrontier(deps.repoId);
-  const view = (await deps.jj.existing(op, [base]))[0];
-  if (view !== undefined && !view.hidden) return { base, at: op };
+  if (await isVisible(deps.jj, op, base)) return { base, at: op };
   const again = await allocate(ctx);
   write(deps.db, () => recordAllocation(deps.db, ctx, again));
   return { base: again.base, at: again.op };
@@ -227,160 +256,4 @@ async function unmakeWorkspace(
   await removeWorkspaceFolder(ctx, { path: id.path, inode: evidence?.inode ?? null, record: own });
   if (own !== null) await deps.jj.forgetWorkspace(id.name, id.undoToken);
   if ((await deps.files.kind(id.path)) === "absent") await deps.jj.forgetWorktree(id.path);
-}
-
-// ---- head ---------------------------------------------------------------------------------------------------
-
-export interface HeadEvidence {
-  op: OpId;
-  commit: CommitId;
-  change: ChangeId;
-}
-
-/** `workspace add` made the described change with the workspace; this step makes its exact `@` the thread's head. */
-export const headStep: StepDef<CreateContext, { name: string; undoToken: string }, HeadEvidence> = {
-  name: "head",
-  identity: (ctx) => ({ name: threadOf(ctx).workspaceName, undoToken: newTokens(ctx).undoToken }),
-  observe: () => ({ is: "not-done" }),
-  async run(ctx, id) {
-    return headOf(await ownWorkspace(ctx, id.name));
-  },
-  onCompleted: (db, ctx, evidence) => setHead(db, ctx.threadId, evidence),
-  onCompensating: (db, ctx, id) => attributeToken(db, ctx, id.undoToken),
-  async compensate(ctx, id, evidence) {
-    const { jj } = ctx.deps;
-    await awaitSurvivors(ctx.deps, id.undoToken);
-    const record = await findWorkspace(jj, id.name);
-    if (record === null || evidence === null) return;
-    // A change that has content, or that work was stacked on, is somebody's: it stays.
-    const { view } = record;
-    if (view.changeId !== evidence.change || !view.empty || view.divergent) return;
-    await jj.abandon([view.commitId], id.undoToken);
-  },
-  onCompensated: (db, ctx) => clearHead(db, ctx.threadId),
-};
-
-/** In one view: what landed while jj made the workspace may have moved its base, and with it this change. */
-async function ownWorkspace(ctx: CreateContext, name: string): Promise<FoundWorkspace> {
-  await ctx.deps.refreshToFrontier(ctx.deps.repoId);
-  const record = await findWorkspace(ctx.deps.jj, name);
-  if (record !== null) return record;
-  throw fail("failed", "workspace-gone", `jj no longer records workspace ${name}`);
-}
-
-function headOf({ op, view }: FoundWorkspace): HeadEvidence {
-  if (view.divergent) {
-    throw fail(
-      "failed",
-      "head-divergent",
-      `the change of ${view.workspace}@ has become divergent`,
-      "jj log shows both versions; abandon one, then run kk new again",
-    );
-  }
-  return { op, commit: view.commitId, change: view.changeId };
-}
-
-// ---- bookmark -----------------------------------------------------------------------------------------------
-
-/** A parent whose agent writes on and on is rewritten a few times a second at most. */
-const MAX_LOOKS = 20;
-
-interface BookmarkIdentity extends Tokens {
-  bookmark: string;
-  workspace: string;
-}
-
-export const bookmarkStep: StepDef<CreateContext, BookmarkIdentity, HeadEvidence> = {
-  name: "bookmark",
-  identity(ctx) {
-    const { bookmark, workspaceName: workspace } = threadOf(ctx);
-    return { bookmark, workspace, ...newTokens(ctx) };
-  },
-  onStarted: (db, ctx, id) => attributeToken(db, ctx, id.token),
-  async observe(ctx, id) {
-    await awaitSurvivors(ctx.deps, id.token);
-    const record = await ownWorkspace(ctx, id.workspace);
-    const target = await bookmarkTarget(ctx, record.op, id.bookmark);
-    if (target === null) return { is: "not-done" };
-    if (target === record.view.commitId) return { is: "done", evidence: headOf(record) };
-    return unknown(`bookmark ${id.bookmark} exists and is not on ${id.workspace}@`);
-  },
-  async run(ctx, id) {
-    const { jj } = ctx.deps;
-    await putOnHead(ctx, id);
-    // Newest first; an older one is jj's merge of heads that the command met.
-    for (const op of (await operationsWithToken(jj, id.token)).reverse()) {
-      const view = (await jj.workspaces(op)).find((w) => w.workspace === id.workspace);
-      const target = await bookmarkTarget(ctx, op, id.bookmark);
-      if (view !== undefined && view.commitId === target) return headOf({ op, view });
-    }
-    throw fail(
-      "failed",
-      "bookmark-not-on-head",
-      `bookmark ${id.bookmark} did not end up on ${id.workspace}@: the workspace moved meanwhile`,
-      "run kk new again",
-    );
-  },
-  onCompleted(db, ctx, evidence) {
-    if (!isReadAlready(db, ctx, evidence.op)) setHead(db, ctx.threadId, evidence);
-    setCheckpoint(db, ctx.threadId, evidence.commit);
-  },
-  onCompensating: (db, ctx, id) => attributeToken(db, ctx, id.undoToken),
-  async compensate(ctx, id) {
-    const { jj } = ctx.deps;
-    await awaitSurvivors(ctx.deps, id.token);
-    await awaitSurvivors(ctx.deps, id.undoToken);
-    const change = threadOf(ctx).headChange;
-    for (const op of await jj.heads()) {
-      const target = await bookmarkTarget(ctx, op, id.bookmark);
-      const on = target === null ? undefined : (await jj.existing(op, [target]))[0];
-      // jj moves a bookmark with the rewrites of its commit; on any other change somebody put it there.
-      if (on === undefined || change === null || on.changeId !== change) continue;
-      return jj.deleteBookmark(id.bookmark, id.undoToken);
-    }
-  },
-};
-
-/**
- * Read again each time: a parent that is being worked in is rewritten any moment, and moves this `@` along; its old commit
- * is hidden then, and must not come back.
- */
-async function putOnHead(ctx: CreateContext, id: BookmarkIdentity): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
-    const { commit } = headOf(await ownWorkspace(ctx, id.workspace));
-    try {
-      return await ctx.deps.jj.createBookmark(id.bookmark, commit, id.token, id.workspace);
-    } catch (error) {
-      const moved = error instanceof KikiError && error.code === "jj-moved";
-      if (!moved || tries >= MAX_LOOKS) throw error;
-    }
-  }
-}
-
-/** The watcher follows the thread since its head was recorded, and may have read past `op`: a head never goes back. */
-function isReadAlready(db: Db, ctx: CreateContext, op: OpId): boolean {
-  return isBehind(db, op, threadOf(ctx).headOp);
-}
-
-/** Whether a thread's head was recorded at an operation that `op` leads to, or at `op` itself. */
-function isBehind(db: Db, op: OpId, headOp: OpId | null): boolean {
-  if (headOp === null || !isProcessed(db, op)) return false;
-  return isAncestorOp(op, headOp, (id) => parentsOf(db, id));
-}
-
-/** null when there is no such bookmark. Throws when it is conflicted: then it is on no commit in particular. */
-async function bookmarkTarget(
-  ctx: CreateContext,
-  op: OpId,
-  name: string,
-): Promise<CommitId | null> {
-  const found = (await ctx.deps.jj.bookmarks(op)).find((b) => b.name === name);
-  const [target, ...others] = found?.targets ?? [];
-  if (target === undefined || others.length === 0) return target ?? null;
-  throw new KikiError({
-    kind: "failed",
-    code: "bookmark-conflicted",
-    message: `bookmark ${name} is conflicted`,
-    hint: `jj bookmark list ${name}`,
-  });
 }

@@ -2,7 +2,8 @@
 import type { CreateContext } from "./creation-deps.ts";
 import { setupStep } from "./creation-setup.ts";
 import { credentialStep, harnessConfigStep } from "./creation-steps-agent.ts";
-import { allocateStep, bookmarkStep, headStep, workspaceStep } from "./creation-steps-jj.ts";
+import { bookmarkStep, headStep } from "./creation-steps-head.ts";
+import { allocateStep, workspaceStep } from "./creation-steps-jj.ts";
 import { readyStep } from "./creation-steps-ready.ts";
 import { gateStep, launchStep, sessionStep } from "./creation-steps-session.ts";
 import type { AnyStep } from "./saga.ts";

@@ -75,7 +75,7 @@ describe("several operation heads", () => {
     expect(w.merged.map((m) => m.at)).toEqual([HEADS_GRACE_MS, 2 * HEADS_GRACE_MS]);
   });
 
-  test("never merged, whoever tries → several-op-heads with what to do, within ten seconds", async () => {
+  test("never merged, whoever tries → several-op-heads with what to do, within half a minute", async () => {
     const w = standIn(() => ["a", "b"]);
     const error: unknown = await refreshToOneHead(w.deps, () => w.jj.heads()).catch(
       (e: unknown) => e,
@@ -84,7 +84,7 @@ describe("several operation heads", () => {
       code: "several-op-heads",
       hint: "run jj log once, then try again",
     });
-    expect(w.now()).toBeLessThanOrEqual(10_000);
+    expect(w.now()).toBeLessThanOrEqual(30_000);
   });
 });
 

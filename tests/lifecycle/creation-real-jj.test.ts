@@ -63,6 +63,8 @@ interface Bench {
 async function bench(
   colocated: boolean,
   over: (jj: JjRepo) => Partial<JjRepo> = () => ({}),
+  /** Called when it is the turn of several mutations, before the first. */
+  turn: () => Promise<void> = () => Promise.resolve(),
 ): Promise<Bench> {
   const repo = await makeRepo({ colocated });
   const stateDir = join(repo.dir, "state");
@@ -81,6 +83,10 @@ async function bench(
     stateDir,
     db,
     jj,
+    exclusive: async (body) => {
+      await turn();
+      return body(jj);
+    },
     jjBackend,
     tmux: () => tmux,
     harness: () => harness,
@@ -280,4 +286,51 @@ describe("creation on real jj: the parent moves while its child is made", () => 
       );
     }
   }
+});
+
+describe("creation on real jj: others land while the workspace waits for its turn", () => {
+  test(
+    "another bookmark → the workspace is made above it: one head, and nothing to merge",
+    async () => {
+      let armed: (() => Promise<unknown>) | null = null;
+      const b = await bench(false, undefined, async () => {
+        const act = armed;
+        armed = null;
+        await act?.();
+      });
+      armed = () => b.repo.jj(["bookmark", "create", "other", "-r", "@-"]);
+      const made = await (await b.start("parser")).end(true);
+      expect(armed).toBeNull();
+      expect(made.lifecycle).toBe("Active");
+      const ops = await b.repo.jj(["op", "log", "--no-graph", "-T", 'parents.len() ++ "\n"']);
+      expect(ops.split("\n").filter((parents) => parents === "2")).toEqual([]);
+      await b.creation.stop();
+      b.db.close();
+    },
+    TIMEOUT_MS,
+  );
+
+  test(
+    "a rewrite of what it starts from → made on the parent's @ of that moment, nothing divergent",
+    async () => {
+      let armed: (() => Promise<unknown>) | null = null;
+      const b = await bench(false, undefined, async () => {
+        const act = armed;
+        armed = null;
+        await act?.();
+      });
+      const parent = await (await b.start("parser")).end(true);
+      armed = () => b.repo.jj(["describe", "-m", "parser, again"], parent.workspacePath);
+      const child = await (await b.start("tests", "parser")).end(true);
+      expect(armed).toBeNull();
+      expect(child.base).toBe(await b.repo.commit("kk-parser@"));
+      expect(await b.repo.commit("kk-tests@-")).toBe(child.base!);
+      expect(await b.repo.commit("divergent()")).toBe("");
+      const ops = await b.repo.jj(["op", "log", "--no-graph", "-T", 'parents.len() ++ "\n"']);
+      expect(ops.split("\n").filter((parents) => parents === "2")).toEqual([]);
+      await b.creation.stop();
+      b.db.close();
+    },
+    TIMEOUT_MS,
+  );
 });

@@ -158,6 +158,7 @@ export class Rig {
       stateDir: STATE,
       db,
       jj: this.jj,
+      exclusive: (body) => body(this.jj),
       jjBackend: {
         checkVersions: () => Promise.resolve({ jj: "0.46.0", git: "2.53.0" }),
       } as unknown as JjBackend,

@@ -119,6 +119,7 @@ export function bootDaemon(w: World): Life {
   });
   const creation = makeCreation({
     ...common,
+    exclusive,
     jjBackend: {
       checkVersions: () => Promise.resolve({ jj: "0.46.0", git: "2.53.0" }),
     } as unknown as JjBackend,
