@@ -29,6 +29,9 @@ const SETTLE_MS = 5_000;
 const SETTLE_POLL_MS = 100;
 // So many files are named at the end, for whoever wants the suite faster.
 const SLOWEST = Number(process.env["KIKI_TEST_SLOWEST"] ?? 8);
+// Of a failing test's report, and of how many of them, when they are told again at the end.
+const WORDS_LINES = 60;
+const WORDS_TESTS = 10;
 
 /**
  * The environment of a test run: the caller's own tmux, jj, git and kiki settings must not reach
@@ -85,13 +88,16 @@ async function runTests(runRoot: string, suite: Suite): Promise<Tally> {
       ...options,
       ...files.map((file) => `./${file}`),
     ],
-    { cwd: ROOT, env: testEnvironment(runRoot, env), stdio: ["ignore", "inherit", "inherit"] },
+    { cwd: ROOT, env: testEnvironment(runRoot, env), stdio: ["ignore", "inherit", "pipe"] },
   );
+  const said = passOn(child.stderr);
   // Interrupted, the run still cleans up after itself.
   const stop = (): void => child.kill();
   process.on("SIGINT", stop);
   process.on("SIGTERM", stop);
   const exitCode = await child.exited;
+  const words = wordsOfFailures(await said);
+  if (words !== "") console.log(`\nwhat the failing ones said:\n${words}`);
 
   const xml = await Bun.file(report)
     .text()
@@ -102,6 +108,35 @@ async function runTests(runRoot: string, suite: Suite): Promise<Tally> {
     result.failures.push(`bun test: ended with code ${exitCode} and reported no failure`);
   }
   return result;
+}
+
+/** Everything the runner reports, handed on as it comes. */
+async function passOn(report: ReadableStream<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let said = "";
+  for await (const chunk of report) {
+    process.stderr.write(chunk);
+    said += decoder.decode(chunk, { stream: true });
+  }
+  return said;
+}
+
+/**
+ * The report of each failing test once more, for the end of a log whose middle nobody sees. bun 1.4.5 prints a test's error
+ * before its `(fail)` line.
+ */
+export function wordsOfFailures(report: string): string {
+  const blocks: string[] = [];
+  let block: string[] = [];
+  for (const line of report.split("\n")) {
+    if (/^\((pass|skip|todo)\) |^tests\/\S+\.test\.ts:$/.test(line)) block = [];
+    else block.push(line);
+    if (!line.startsWith("(fail) ")) continue;
+    const cut = block.length > WORDS_LINES ? ["…", ...block.slice(-WORDS_LINES)] : block;
+    blocks.push(cut.join("\n").trim());
+    block = [];
+  }
+  return blocks.slice(0, WORDS_TESTS).join("\n\n");
 }
 
 /** Prints bun's report and what failed; the verdict is the caller's. */

@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { tally } from "../scripts/junit.ts";
 import { processesMentioning } from "../scripts/leftovers.ts";
+import { wordsOfFailures } from "../scripts/suite.ts";
 
 const ROOT = dirname(import.meta.dir);
 const folder = mkdtempSync(join(tmpdir(), "kiki-test-tools-"));
@@ -146,4 +147,26 @@ describe("test runner", () => {
     await child.exited;
     expect(processesMentioning(marked)).toEqual([]);
   });
+});
+
+test("test report: two tests fail among others → their own words once more, nobody else's", () => {
+  const report = [
+    "tests/a.test.ts:",
+    "said by one that passes",
+    "(pass) a [1ms]",
+    "error: expected 1",
+    "(fail) b [1ms]",
+    "said by one that passes",
+    "(pass) c [1ms]",
+    "tests/b.test.ts:",
+    ...Array.from({ length: 200 }, (_, n) => `line ${n}`),
+    "(fail) d [1ms]",
+    "",
+  ].join("\n");
+  const words = wordsOfFailures(report);
+  expect(words).not.toContain("passes");
+  expect(words).toStartWith("error: expected 1\n(fail) b [1ms]\n\n…\n");
+  expect(words).toEndWith("line 199\n(fail) d [1ms]");
+  expect(words.split("\n").length).toBeLessThan(100);
+  expect(wordsOfFailures("(pass) a [1ms]\n")).toBe("");
 });
