@@ -23,6 +23,8 @@ await exitWith(async () => {
   });
   const actions = Number(values.actions ?? ACTIONS);
   const seed = Number(values.seed ?? testSeed());
+  if (!Number.isInteger(actions) || actions < 1 || !Number.isInteger(seed))
+    throw new Error("--actions takes a whole number from 1 on, --seed a whole number");
   const began = performance.now();
   console.log(`seed ${seed}`);
   const { faults, ...figures } = await soak({

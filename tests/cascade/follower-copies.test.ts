@@ -178,7 +178,10 @@ thorough(
   },
 );
 
-test("the child's agent describes its revision while kiki publishes a rebase of it → its words stay, nobody has to choose", async () => {
+/** A pair whose next rebase somebody comes before, right when it is to be published. */
+async function published(): Promise<
+  Pair & { beforeNextPublish(act: () => Promise<unknown>): void }
+> {
   let race: (() => Promise<unknown>) | null = null;
   const pair = await makePair({
     own: { "tests.txt": "tests\n" },
@@ -193,9 +196,14 @@ test("the child's agent describes its revision while kiki publishes a rebase of 
     }),
   });
   rigs.push(pair.rig);
+  return { ...pair, beforeNextPublish: (act) => void (race = act) };
+}
+
+test("the child's agent describes its revision while kiki publishes a rebase of it → its words stay, nobody has to choose", async () => {
+  const pair = await published();
   const { rig, child, agent } = pair;
   await pair.advance("lexer.txt");
-  race = () => rig.repo.jj(["describe", "-m", "by hand"], child.path);
+  pair.beforeNextPublish(() => rig.repo.jj(["describe", "-m", "by hand"], child.path));
   for (let n = 0; n < 4; n += 1) await agent.batch();
   expect(rig.attention(child)).toEqual([]);
   expect(rig.intents(child).map((i) => i.state)).toEqual(["Acknowledged"]);
@@ -216,26 +224,13 @@ test("the child's agent describes its revision while kiki publishes a rebase of 
 thorough(
   "who follows describes its revision while kiki publishes a rebase of the child, and the parent moves on → both follow, its words stay",
   async () => {
-    let race: (() => Promise<unknown>) | null = null;
-    const pair = await makePair({
-      own: { "tests.txt": "tests\n" },
-      wrapJj: (jj: JjRepo) => ({
-        ...jj,
-        async integrate(op, token) {
-          const now = race;
-          race = null;
-          await now?.();
-          return jj.integrate(op, token);
-        },
-      }),
-    });
-    rigs.push(pair.rig);
+    const pair = await published();
     const { rig, child, agent } = pair;
     const docs = await rig.thread("docs", child);
     rig.repo.write("docs.txt", "docs\n", docs.path);
     await rig.repo.jj(["status"], docs.path);
     await pair.advance("lexer.txt");
-    race = () => rig.repo.jj(["describe", "-m", "by hand"], docs.path);
+    pair.beforeNextPublish(() => rig.repo.jj(["describe", "-m", "by hand"], docs.path));
     for (let n = 0; n < 2; n += 1) await agent.batch();
     await pair.advance("later.txt");
     for (let n = 0; n < 2; n += 1) await agent.batch();

@@ -47,7 +47,7 @@ test(`kk new: ${ALL} at once, some of one name and some without → ${ALL} threa
   }
   // Each of kiki's commands is above the one before: none leaves another one heads to merge.
   const ops = await w.repo.jj(["op", "log", "--no-graph", "-T", 'parents.len() ++ "\n"']);
-  expect(ops.split("\n").filter((parents) => parents === "2")).toEqual([]);
+  expect(ops.split("\n").filter((parents) => Number(parents) > 1)).toEqual([]);
 });
 
 test("kk ls: tmux killed under an agent → soon no longer running, and said so", async () => {

@@ -303,7 +303,7 @@ describe("creation on real jj: others land while the workspace waits for its tur
       expect(armed).toBeNull();
       expect(made.lifecycle).toBe("Active");
       const ops = await b.repo.jj(["op", "log", "--no-graph", "-T", 'parents.len() ++ "\n"']);
-      expect(ops.split("\n").filter((parents) => parents === "2")).toEqual([]);
+      expect(ops.split("\n").filter((parents) => Number(parents) > 1)).toEqual([]);
       await b.creation.stop();
       b.db.close();
     },
@@ -327,7 +327,7 @@ describe("creation on real jj: others land while the workspace waits for its tur
       expect(await b.repo.commit("kk-tests@-")).toBe(child.base!);
       expect(await b.repo.commit("divergent()")).toBe("");
       const ops = await b.repo.jj(["op", "log", "--no-graph", "-T", 'parents.len() ++ "\n"']);
-      expect(ops.split("\n").filter((parents) => parents === "2")).toEqual([]);
+      expect(ops.split("\n").filter((parents) => Number(parents) > 1)).toEqual([]);
       await b.creation.stop();
       b.db.close();
     },

@@ -75,6 +75,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
       const [name, act] = pick(scene);
       done[name] = (done[name] ?? 0) + 1;
       await act();
+      // The pace of the story, part of its seed: nothing is waited for here.
       await Bun.sleep(scene.random.below(1_500));
       if ((n + 1) % 25 === 0) options.say(`${n + 1} actions`);
     }
@@ -136,7 +137,7 @@ function pick(scene: Scene): Action {
       "child-describe",
       () => repo.tryJj(["describe", "--quiet", "-m", `by hand ${random.below(99)}`], someone.path),
     ],
-    ["child-new", () => repo.tryJj(["log", "--quiet"], someone.path)],
+    ["child-log", () => repo.tryJj(["log", "--quiet"], someone.path)],
     ["child-status", () => repo.tryJj(["status", "--quiet"], someone.path)],
     ["child-edit", async () => byHand(scene, someone)],
   ];
@@ -155,7 +156,7 @@ function pick(scene: Scene): Action {
 function byHand(scene: Scene, of: Thread): void {
   const { w } = scene;
   const journal = join(w.dir, `person-${of.name}.journal`);
-  const n = (existsSync(journal) ? readFileSync(journal, "utf8").split("\n").length : 1) + 0;
+  const n = existsSync(journal) ? readFileSync(journal, "utf8").split("\n").length : 1;
   appendFileSync(join(of.path, "person.txt"), `person-${of.name} ${n}\n`);
   appendFileSync(journal, `person.txt ${n}\n`);
 }
