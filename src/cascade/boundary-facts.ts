@@ -1,15 +1,16 @@
 /** What is durable about a thread's deliveries and an agent's calls, as core/barrier decides about a boundary from it. */
-import type {
-  ActiveBarrier,
-  ActiveRestart,
-  BoundaryFacts,
-  BoundaryWorth,
+import {
+  NO_ECHO,
+  type ActiveBarrier,
+  type ActiveRestart,
+  type BoundaryFacts,
+  type BoundaryWorth,
 } from "../core/barrier.ts";
 import { isPrepared } from "../core/intent.ts";
 import type { SerialPlace } from "../core/serial.ts";
 import { blockedInARow, hasCopy, type AdmissionRow } from "../store/admissions.ts";
 import type { Db } from "../store/db.ts";
-import { promptNumber } from "../store/deliveries.ts";
+import { promptNumber, startupEcho } from "../store/startup-prompts.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import { boundaryProof } from "../store/serial.ts";
 import { sessionById } from "../store/sessions.ts";
@@ -95,10 +96,10 @@ function toBarrier(i: IntentRow, sessionId: string): ActiveBarrier {
 
 function toRestart(db: Db, i: IntentRow): ActiveRestart {
   const { incarnation } = i.restart!;
-  const session = sessionById(db, incarnation);
   // Before the handshake nothing of it counts.
-  const echoedAt = session?.readyAt == null ? null : session.echoPrompt;
-  return { intentId: i.intentId, incarnation, echoedAt };
+  const ready = sessionById(db, incarnation)?.readyAt != null;
+  const echo = ready ? startupEcho(db, i.threadId, incarnation) : NO_ECHO;
+  return { intentId: i.intentId, incarnation, echo };
 }
 
 /** Oldest unresolved intent that may be worked on: those of an edge wait behind a diverged one of that edge. */

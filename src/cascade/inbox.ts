@@ -118,7 +118,7 @@ export class Inbox {
         endSubAgents(this.#deps, caller);
         if (event.agentId === null) {
           this.#note(caller, "Quiescent", true, "Stop");
-          promptsAnswered(this.#deps, caller.threadId);
+          promptsAnswered(this.#deps, caller, event.promptId);
           this.#turnEnded(caller);
         }
         return;

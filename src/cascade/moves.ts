@@ -16,6 +16,7 @@ import * as deliveries from "../store/deliveries.ts";
 import * as intents from "../store/intents.ts";
 import * as serial from "../store/serial.ts";
 import * as softBatch from "../store/soft-batch.ts";
+import { recordEcho } from "../store/startup-prompts.ts";
 import type { CascadeDeps } from "./deps.ts";
 
 /** The rest of a store function's arguments, after the database. */
@@ -149,9 +150,9 @@ export class IntentChanges {
     deliveries.markStartupDelivered(this.#deps.db, ...args);
   }
 
-  startupEchoed(...args: After<typeof deliveries.recordEcho>): void {
+  startupEchoed(...args: After<typeof recordEcho>): void {
     this.#making("startup-echoed");
-    deliveries.recordEcho(this.#deps.db, ...args);
+    recordEcho(this.#deps.db, ...args);
   }
 
   exhausted(...args: After<typeof deliveries.setExhausted>): void {

@@ -1,11 +1,12 @@
 /** What a prompt of an agent says about a delivery: the echo of a startup, or words that a restart must not lose. */
 import { startupMark } from "../core/delivery.ts";
 import type { HarnessEvent } from "../ports/harness.ts";
-import { countPrompt, startedFor } from "../store/deliveries.ts";
+import { startedFor } from "../store/deliveries.ts";
+import { write } from "../store/db.ts";
 import { noteActivity } from "../store/edges.ts";
-import { appendEvent } from "../store/events.ts";
 import { unresolvedIntents } from "../store/intents.ts";
 import { liveSession, sessionById } from "../store/sessions.ts";
+import { countPrompt, recordAnswered, recordStartupPrompt } from "../store/startup-prompts.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { changeIntents } from "./moves.ts";
 import { forgetTyped, keepTyped } from "./typed.ts";
@@ -14,7 +15,8 @@ type UserPrompt = Extract<HarnessEvent, { type: "UserPrompt" }>;
 
 /**
  * Prompts are numbered. Those of an incarnation that was started in order to be told are recorded by their ids too, and
- * the one that shows its startup id is the echo. While an intent is owed to an agent, a person's words are kept.
+ * whether they show its startup id: the first that does is the echo, and the text may come again, where a person took it
+ * back and sent it once more. While an intent is owed to an agent, a person's words are kept.
  */
 export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserPrompt): void {
   const { db, clock } = deps;
@@ -26,8 +28,8 @@ export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserP
   changeIntents(deps, (changes) => {
     const number = countPrompt(db, incarnation);
     if (started !== null) {
-      const data = { incarnation, number, promptId: event.promptId };
-      appendEvent(db, { threadId, kind: "startup-prompt", data, now });
+      const prompt = { incarnation, number, promptId: event.promptId, shows: echoes };
+      recordStartupPrompt(db, threadId, prompt, now);
     }
     if (echoes && sessionById(db, incarnation)?.echoPrompt === null)
       changes.startupEchoed(incarnation, { prompt: number, now });
@@ -46,9 +48,19 @@ export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserP
   else forgetTyped(deps, threadId);
 }
 
-/** The main agent's turn is over, and with it what was typed for it, unless an agent may yet be started to be told. */
-export function promptsAnswered(deps: CascadeDeps, threadId: string): void {
-  const pending = unresolvedIntents(deps.db, threadId).some(
+/**
+ * The main agent's turn is over. What it was started with is from here on in its conversation; what was typed for it is
+ * answered, unless an agent may yet be started to be told.
+ */
+export function promptsAnswered(
+  deps: CascadeDeps,
+  { threadId, incarnation }: HookCaller,
+  promptId: string | null,
+): void {
+  const { db, clock } = deps;
+  if (promptId !== null && startedFor(db, threadId, incarnation) !== null)
+    write(db, () => recordAnswered(db, threadId, { incarnation, promptId }, clock.now()));
+  const pending = unresolvedIntents(db, threadId).some(
     (i) => i.state !== "Detected" && i.state !== "TopologyDiverged",
   );
   if (!pending) forgetTyped(deps, threadId);

@@ -12,6 +12,7 @@ import { cascadeThread } from "../store/edges.ts";
 import { unresolvedIntents, type IntentRow } from "../store/intents.ts";
 import { boundaryProof } from "../store/serial.ts";
 import { liveSession, sessionsOf, type SessionRow } from "../store/sessions.ts";
+import { startupEcho } from "../store/startup-prompts.ts";
 import { isUnseen } from "./unseen-calls.ts";
 
 export type RestartNeed =
@@ -85,8 +86,12 @@ function unprovable(db: Db, intent: IntentRow, live: SessionRow): boolean {
   }
   if (isPrepared(state) && intent.restart === null) return toRestart;
   if (!isPrepared(state) || intent.restart?.incarnation !== live.incarnation) return false;
-  // Its first turn is over, and it was not the one it was started for.
-  return live.readyAt !== null && live.echoPrompt === null && live.lastEvent === "Stop";
+  return live.readyAt !== null && live.lastEvent === "Stop" && !isAnswered(db, live);
+}
+
+/** A turn of what it was started with has come to its end, so that the text is in its conversation. */
+export function isAnswered(db: Db, live: SessionRow): boolean {
+  return startupEcho(db, live.threadId, live.incarnation).answered !== null;
 }
 
 function inFlight(db: Db, incarnation: IncarnationId): boolean {

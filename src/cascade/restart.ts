@@ -21,7 +21,7 @@ import { ensureMarker, refreshMarker } from "./marker.ts";
 import { agentEffect, alongside, changeIntents } from "./moves.ts";
 import { isUnderWay, reconcile } from "./reconcile.ts";
 import { answered, sayExhausted, sayNotNow, sayNotStarted } from "./restart-attention.ts";
-import { restartNeed, type RestartNeed } from "./restart-need.ts";
+import { isAnswered, restartNeed, type RestartNeed } from "./restart-need.ts";
 import { HOLD_TEXT } from "./texts.ts";
 import { forgetTyped, typedForInput } from "./typed.ts";
 import type { Views } from "./views.ts";
@@ -57,11 +57,12 @@ export class Restarts {
     this.#background(threadId, () => this.#run(threadId, demanded));
   }
 
-  /** The main agent's turn is over. One that was started with a payload and never showed it is started anew. */
+  /** The main agent's turn is over. One that was started with a payload, and it was not that one's turn, is started anew. */
   turnEnded({ threadId, incarnation }: HookCaller): void {
     const { db } = this.#d.deps;
     if (startedFor(db, threadId, incarnation) === null) return;
-    if (sessionById(db, incarnation)?.echoPrompt === null) this.consider(threadId, incarnation);
+    const session = sessionById(db, incarnation);
+    if (session !== null && !isAnswered(db, session)) this.consider(threadId, incarnation);
   }
 
   #background(threadId: ThreadId, run: () => Promise<void>): void {

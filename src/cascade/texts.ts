@@ -18,6 +18,7 @@ export function blockText(reason: BlockReason): string {
     case "second-contrary-receipt":
     case "receipt-unreadable":
     case "startup-not-echoed":
+    case "startup-taken-back":
     case "batch-unknown":
     case "boundary-unproved":
     case "no-rule-matches":

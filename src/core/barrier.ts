@@ -34,11 +34,35 @@ export interface ActiveRestart {
   intentId: IntentId;
   /** The incarnation that was started for it. */
   incarnation: IncarnationId;
+  echo: StartupEcho;
+}
+
+/** What an incarnation has shown of what it was started with. Its prompts are numbered, and no number comes twice. */
+export interface StartupEcho {
   /**
-   * Number of the `UserPrompt` in which that incarnation durably recorded the exact startup id; prompts of an
-   * incarnation are numbered and the number never restarts. null: none yet.
+   * Prompts in which it durably recorded the exact startup id, oldest first. More than one where a person took the text
+   * back (Esc before the model has answered puts it into the composer again) and sent it once more.
    */
-  echoedAt: number | null;
+  shown: readonly number[];
+  /** Which of them had its turn come to its end: from there on it is in the conversation. */
+  answered: number | null;
+}
+
+export const NO_ECHO: StartupEcho = { shown: [], answered: null };
+
+/**
+ * What a call's own prompt says about the startup text. `told`: the model had it when it made the call. `before`: of a
+ * prompt before any that showed it, or the harness does not say of which. `taken-back`: of a later prompt, and the turn of
+ * the one that showed it was broken off before anything came of it, so that nobody knows whether the model has ever got it.
+ */
+export function startupSeen(
+  { shown, answered }: StartupEcho,
+  prompt: number | null,
+): "told" | "before" | "taken-back" {
+  if (prompt === null) return "before";
+  if (shown.includes(prompt) || (answered !== null && prompt > answered)) return "told";
+  const last = shown.at(-1);
+  return last !== undefined && prompt > last ? "taken-back" : "before";
 }
 
 export interface BoundaryFacts {
@@ -101,6 +125,7 @@ export type BlockReason =
   | "second-contrary-receipt"
   | "receipt-unreadable"
   | "startup-not-echoed"
+  | "startup-taken-back"
   | "batch-unknown"
   | "boundary-unproved"
   | "no-rule-matches";
@@ -113,6 +138,7 @@ export const AFTER_BLOCK = {
   "second-contrary-receipt": "restart",
   "receipt-unreadable": "restart",
   "startup-not-echoed": "wait",
+  "startup-taken-back": "restart",
   "batch-unknown": "restart",
   "boundary-unproved": "restart",
   "no-rule-matches": "restart",
@@ -179,11 +205,15 @@ function decideByRestart(
 
 /** Rule 2. */
 function decideRestarted(f: BoundaryFacts, r: ActiveRestart): BoundaryDecision {
-  const prompt = f.promptOrdinal ?? null;
-  const after = r.echoedAt !== null && prompt !== null && prompt >= r.echoedAt;
-  return after && r.incarnation === f.batch.incarnation
-    ? { act: "acknowledge", intentId: r.intentId }
-    : block(r.intentId, "startup-not-echoed");
+  const another = r.incarnation !== f.batch.incarnation;
+  switch (another ? "before" : startupSeen(r.echo, f.promptOrdinal ?? null)) {
+    case "told":
+      return { act: "acknowledge", intentId: r.intentId };
+    case "before":
+      return block(r.intentId, "startup-not-echoed");
+    case "taken-back":
+      return block(r.intentId, "startup-taken-back");
+  }
 }
 
 /** Rules 3 to 5b. */

@@ -3,7 +3,14 @@
  * ladder from redelivery to `RestartStartup`, bounded attempts per epoch, exhaustion, and the two exits a person has.
  * Decisions compare ids and epochs. There is no time in here: a clock that goes back cannot spend or refund a bound.
  */
-import { MAX_SOFT_REDELIVERIES, type BatchRef, type ObservedReceipt } from "./barrier.ts";
+import {
+  MAX_SOFT_REDELIVERIES,
+  NO_ECHO,
+  startupSeen,
+  type BatchRef,
+  type ObservedReceipt,
+  type StartupEcho,
+} from "./barrier.ts";
 import type { IncarnationId } from "./ids.ts";
 import type { DeliveryMode } from "./intent.ts";
 import { machine, type Moves } from "./machine.ts";
@@ -53,8 +60,8 @@ export interface Delivery {
   attempts: readonly Attempt[];
   /** The active attempt's ready handshake is durable. */
   ready: boolean;
-  /** The prompt of the active attempt in which its exact id was recorded; ordinals of prompts grow. */
-  echoedAt: number | null;
+  /** Of the active attempt. */
+  echo: StartupEcho;
 }
 
 export const FRESH_DELIVERY: Delivery = {
@@ -65,7 +72,7 @@ export const FRESH_DELIVERY: Delivery = {
   soft: null,
   attempts: [],
   ready: false,
-  echoedAt: null,
+  echo: NO_ECHO,
 };
 
 export function activeAttempt(d: Delivery): Attempt | null {
@@ -108,11 +115,13 @@ export type DeliveryEvent =
   | { type: "complete"; at: BatchRef; receipt: ObservedReceipt }
   /** Codex: the session record could be read after all. */
   | { type: "read-again"; receipt: ObservedReceipt }
-  /** The first call of a later turn of the bound incarnation, or after the echoed prompt. */
+  /** The first call of a later turn of the bound incarnation, or one whose model has the startup text. */
   | { type: "acknowledge"; at: BatchRef; promptOrdinal: number | null; toolUseId: string }
   | { type: "restart"; incarnation: IncarnationId; startupDeliveryId: string }
   | { type: "ready"; incarnation: IncarnationId }
   | { type: "echo"; incarnation: IncarnationId; text: string; promptOrdinal: number }
+  /** The turn of that prompt came to its end. */
+  | { type: "answered"; incarnation: IncarnationId; promptOrdinal: number }
   /** The active attempt's process ended before the acknowledgement. */
   | { type: "attempt-failed"; incarnation: IncarnationId }
   | { type: "retry-delivery" }
@@ -161,7 +170,14 @@ function apply(d: Delivery, event: DeliveryEvent, limit: number): Delivery | nul
       const attempt = activeAttempt(d);
       if (attempt?.incarnation !== event.incarnation) return d;
       if (!event.text.includes(startupMark(attempt.startupDeliveryId))) return d;
-      return d.echoedAt === null ? { ...d, echoedAt: event.promptOrdinal } : d;
+      const shown = new Set([...d.echo.shown, event.promptOrdinal]);
+      return { ...d, echo: { ...d.echo, shown: [...shown].sort((a, b) => a - b) } };
+    }
+    case "answered": {
+      const mine = activeAttempt(d)?.incarnation === event.incarnation;
+      return mine && d.echo.answered === null && d.echo.shown.includes(event.promptOrdinal)
+        ? { ...d, echo: { ...d.echo, answered: event.promptOrdinal } }
+        : d;
     }
     case "attempt-failed":
       return attemptFailed(d, event.incarnation, limit);
@@ -202,9 +218,8 @@ function mayAcknowledge(
 ): boolean {
   const attempt = activeAttempt(d);
   if (attempt !== null) {
-    if (attempt.incarnation !== call.at.incarnation || d.echoedAt === null || !d.ready)
-      return false;
-    return call.promptOrdinal !== null && call.promptOrdinal >= d.echoedAt;
+    if (attempt.incarnation !== call.at.incarnation || !d.ready) return false;
+    return startupSeen(d.echo, call.promptOrdinal) === "told";
   }
   if (d.soft === null || !d.soft.completed || d.soft.receipt !== "matching") return false;
   return d.soft.at.incarnation === call.at.incarnation && call.at.ordinal > d.soft.at.ordinal;
@@ -226,7 +241,7 @@ function restart(
     ...d,
     soft: null,
     ready: false,
-    echoedAt: null,
+    echo: NO_ECHO,
     attempts: [
       ...d.attempts.map((a) => ({ ...a, retired: true })),
       {
@@ -246,5 +261,5 @@ function attemptFailed(d: Delivery, incarnation: IncarnationId, limit: number): 
   const attempts = d.attempts.map((a) => (a === attempt ? { ...a, retired: true } : a));
   // The same transaction says that it was the last one: no restart of the daemon can mint another.
   const exhausted = attemptsInEpoch(attempts, d.epoch) >= limit;
-  return { ...d, attempts, exhausted, ready: false, echoedAt: null };
+  return { ...d, attempts, exhausted, ready: false, echo: NO_ECHO };
 }

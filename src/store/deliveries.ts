@@ -2,10 +2,12 @@
  * Delivery by restart: the attempts are the `agent_sessions` rows that claim an intent, bounds are counted from them,
  * and what a person grants or gives up is on the intent. Callers change intents through cascade/moves.ts.
  */
+import { NO_ECHO } from "../core/barrier.ts";
 import type { Delivery } from "../core/delivery.ts";
 import type { IncarnationId, IntentId, ThreadId } from "../core/ids.ts";
 import type { Db } from "./db.ts";
 import { intentById, unresolvedIntents, type IntentRow } from "./intents.ts";
+import { startupEcho } from "./startup-prompts.ts";
 
 /** Everything durable about one intent's delivery, as core/delivery.ts decides from it. Throws for an unknown one. */
 export function deliveryOf(db: Db, intentId: IntentId): Delivery {
@@ -13,11 +15,11 @@ export function deliveryOf(db: Db, intentId: IntentId): Delivery {
   if (intent === null) throw new Error(`no intent ${intentId}`);
   const rows = db
     .query<
-      { id: string; epoch: number; delivery: string; retired: number; ready: number; echo: number },
+      { id: string; epoch: number; delivery: string; retired: number; ready: number },
       { intentId: string }
     >(
       `SELECT agent_session_id AS id, startup_intent_epoch AS epoch, startup_delivery_id AS delivery,
-         retired_at IS NOT NULL AS retired, ready_at IS NOT NULL AS ready, startup_echo_prompt AS echo
+         retired_at IS NOT NULL AS retired, ready_at IS NOT NULL AS ready
        FROM agent_sessions WHERE startup_intent_id = $intentId ORDER BY rowid`,
     )
     .all({ intentId });
@@ -44,7 +46,7 @@ export function deliveryOf(db: Db, intentId: IntentId): Delivery {
       retired: r.retired === 1,
     })),
     ready: active?.ready === 1,
-    echoedAt: active?.echo ?? null,
+    echo: active === null ? NO_ECHO : startupEcho(db, intent.threadId, active.id),
   };
 }
 
@@ -139,47 +141,6 @@ export function markStartupDelivered(
   db.query(
     "UPDATE agent_sessions SET delivered_intent_id = $intentId WHERE agent_session_id = $incarnation",
   ).run({ intentId, incarnation });
-}
-
-/** One more prompt reached the incarnation. Returns its number; numbers begin at 1 and never restart. */
-export function countPrompt(db: Db, incarnation: IncarnationId): number {
-  const row = db
-    .query<{ n: number }, { incarnation: string }>(
-      "UPDATE agent_sessions SET prompts = prompts + 1 WHERE agent_session_id = $incarnation RETURNING prompts AS n",
-    )
-    .get({ incarnation });
-  if (row === null) throw new Error(`no incarnation ${incarnation}`);
-  return row.n;
-}
-
-/** The prompt of that number showed the incarnation's startup id. */
-export function recordEcho(
-  db: Db,
-  incarnation: IncarnationId,
-  echo: { prompt: number; now: number },
-): void {
-  db.query(
-    `UPDATE agent_sessions SET startup_echo_prompt = $prompt, startup_echo_at = $now
-     WHERE agent_session_id = $incarnation AND startup_echo_at IS NULL`,
-  ).run({ incarnation, ...echo });
-}
-
-/** First number a prompt of this id had in the incarnation; null when it was never recorded. */
-export function promptNumber(
-  db: Db,
-  threadId: ThreadId,
-  incarnation: IncarnationId,
-  promptId: string,
-): number | null {
-  return (
-    db
-      .query<{ n: number | null }, { threadId: string; incarnation: string; promptId: string }>(
-        `SELECT min(data_json ->> '$.number') AS n FROM events WHERE thread_id = $threadId
-           AND kind = 'startup-prompt' AND data_json ->> '$.incarnation' = $incarnation
-           AND data_json ->> '$.promptId' = $promptId`,
-      )
-      .get({ threadId, incarnation, promptId })?.n ?? null
-  );
 }
 
 /** Throws (trigger, or by its own count) without the echo on the incarnation that claims it. */

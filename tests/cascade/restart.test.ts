@@ -61,6 +61,11 @@ function ranUnseen(f: Pair, toolUseId: string): Promise<void> {
   });
 }
 
+function turnEnds(f: Pair, promptId: string): Promise<void> {
+  const { session: sessionId } = f.agent;
+  return f.agent.event({ type: "TurnStopped", sessionId, agentId: null, promptId });
+}
+
 /** The replacement is ready, and submits what it was started with. */
 async function takesUp(f: Pair, started: Started, promptId = "prompt-s"): Promise<void> {
   f.rig.agents.ready(started);
@@ -172,10 +177,55 @@ describe("a boundary that cannot be proved", () => {
     f.agent.prompt = "prompt-early";
     expect((await f.agent.call()).text).toContain("restarted");
     expect(intent(f).state).toBe("Delivered");
+    f.agent.prompt = "prompt-s";
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  test("the echoed turn ends without a call → the first call of a later prompt acknowledges, a daemon's restart between them", async () => {
+    const f = await family();
+    await unproved(f);
+    await takesUp(f, await attempts(f));
+    await turnEnds(f, "prompt-s");
+    await f.rig.reboot();
+    expect(f.rig.agents.started).toHaveLength(1);
     f.agent.prompt = "prompt-later";
     await prompt(f, "and this");
     expect((await f.agent.call()).text).toBeNull();
     expect(intent(f).state).toBe("Acknowledged");
+  });
+
+  for (const over of ["a call of it", "its end"] as const)
+    test(`echoed prompt broken off with Esc, something else typed: ${over} → acknowledges nothing; started anew, text and words in the first input`, async () => {
+      const f = await family();
+      await unproved(f);
+      const first = await attempts(f);
+      await takesUp(f, first);
+      // Nothing is reported of Esc; the text is in the composer, and not in the conversation.
+      f.agent.prompt = "prompt-other";
+      await prompt(f, "something else first");
+      if (over === "its end") await turnEnds(f, "prompt-other");
+      else expect((await f.agent.call()).text).toContain("restarted");
+      expect(intent(f).state).toBe("Delivered");
+      const second = await attempts(f, 2);
+      expect(f.rig.agents.asked).toContain(`end ${first.incarnation}`);
+      expect(second.prompt!.startsWith(intent(f).payload!)).toBe(true);
+      expect(second.prompt!.endsWith("something else first")).toBe(true);
+      await takesUp(f, second);
+      expect((await f.agent.call()).text).toBeNull();
+      expect(intent(f).state).toBe("Acknowledged");
+    });
+
+  test("echoed prompt broken off, then sent once more with more words → its call acknowledges, nobody is started anew", async () => {
+    const f = await family();
+    await unproved(f);
+    const started = await attempts(f);
+    await takesUp(f, started);
+    f.agent.prompt = "prompt-again";
+    await prompt(f, `${started.prompt!} and be quick`);
+    expect((await f.agent.call()).text).toBeNull();
+    expect(intent(f).state).toBe("Acknowledged");
+    expect(f.rig.agents.started).toHaveLength(1);
   });
 
   thorough("another prompt with another attempt's id → no echo", async () => {
@@ -304,7 +354,7 @@ describe("a boundary that cannot be proved", () => {
     await unproved(f);
     const first = await attempts(f);
     f.rig.agents.ready(first);
-    await f.agent.event({ type: "TurnStopped", sessionId: "s", agentId: null, promptId: "p" });
+    await turnEnds(f, "p");
     const second = await attempts(f, 2);
     expect(f.rig.agents.asked).toContain(`end ${first.incarnation}`);
     await takesUp(f, second);

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { refuted, seeded } from "../support/seed.ts";
 import {
   AFTER_BLOCK,
+  NO_ECHO,
   completionOf,
   decideBoundary,
   judgeReceipt,
@@ -38,7 +39,7 @@ const facts = (over: Partial<BoundaryFacts> = {}): BoundaryFacts => ({
 const restarted = (over: Partial<ActiveRestart> = {}): ActiveRestart => ({
   intentId: "i1",
   incarnation: "inc",
-  echoedAt: 2,
+  echo: { shown: [2], answered: null },
   ...over,
 });
 const detected = { intentId: "i2", state: "Detected", exhausted: false } as const;
@@ -219,7 +220,7 @@ describe("decideBoundary, main agent", () => {
     ],
     [
       "restart, nothing echoed yet → block",
-      facts({ restart: restarted({ echoedAt: null }), promptOrdinal: 1 }),
+      facts({ restart: restarted({ echo: NO_ECHO }), promptOrdinal: 1 }),
       { act: "block", intentId: "i1", reason: "startup-not-echoed" },
     ],
     [
@@ -228,9 +229,24 @@ describe("decideBoundary, main agent", () => {
       { act: "acknowledge", intentId: "i1" },
     ],
     [
-      "restart, a call of a later prompt → acknowledge",
-      facts({ restart: restarted(), promptOrdinal: 7 }),
+      "restart, a call of a later prompt, the echoed one's turn had come to its end → acknowledge",
+      facts({ restart: restarted({ echo: { shown: [2], answered: 2 } }), promptOrdinal: 7 }),
       { act: "acknowledge", intentId: "i1" },
+    ],
+    [
+      "restart, a call of a later prompt, the echoed one's turn was broken off → block, started anew",
+      facts({ restart: restarted(), promptOrdinal: 7 }),
+      { act: "block", intentId: "i1", reason: "startup-taken-back" },
+    ],
+    [
+      "restart, taken back and sent once more, a call of that → acknowledge",
+      facts({ restart: restarted({ echo: { shown: [2, 4], answered: null } }), promptOrdinal: 4 }),
+      { act: "acknowledge", intentId: "i1" },
+    ],
+    [
+      "restart, taken back and sent once more, a call of what was sent between → block",
+      facts({ restart: restarted({ echo: { shown: [2, 4], answered: null } }), promptOrdinal: 3 }),
+      { act: "block", intentId: "i1", reason: "startup-not-echoed" },
     ],
     [
       "restart, a call of an earlier prompt → block",
@@ -244,7 +260,7 @@ describe("decideBoundary, main agent", () => {
     ],
     [
       "restart, a call of another incarnation → block",
-      facts({ restart: restarted({ incarnation: "old" }), promptOrdinal: 7 }),
+      facts({ restart: restarted({ incarnation: "old" }), promptOrdinal: 2 }),
       { act: "block", intentId: "i1", reason: "startup-not-echoed" },
     ],
     [
@@ -290,7 +306,7 @@ describe("decideBoundary, other agents while the main one is paused", () => {
   }
   test("restart not acknowledged → the payload, never a pass", () =>
     expect(
-      decideBoundary(facts({ agentId: "a7", restart: restarted(), promptOrdinal: 9 })).act,
+      decideBoundary(facts({ agentId: "a7", restart: restarted(), promptOrdinal: 2 })).act,
     ).toBe("deny-payload"));
 });
 
@@ -324,7 +340,12 @@ const barriers: fc.Arbitrary<ActiveBarrier> = fc.record({
 const restarts: fc.Arbitrary<ActiveRestart> = fc.record({
   intentId: fc.constant("i1"),
   incarnation: incarnations,
-  echoedAt: fc.option(fc.integer({ min: 1, max: 4 })),
+  echo: fc.record({
+    shown: fc
+      .uniqueArray(fc.integer({ min: 1, max: 4 }))
+      .map((all) => all.toSorted((a, b) => a - b)),
+    answered: fc.option(fc.integer({ min: 1, max: 4 })),
+  }),
 });
 const waiting: fc.Arbitrary<NonNullable<BoundaryFacts["next"]>> = fc.record({
   intentId: fc.constant("i2"),
@@ -373,9 +394,10 @@ type Decide = (f: BoundaryFacts) => BoundaryDecision;
 function proved(f: BoundaryFacts): boolean {
   if (f.agentId !== null) return false;
   if (f.restart != null) {
-    const { echoedAt, incarnation } = f.restart;
-    if (echoedAt === null || f.promptOrdinal == null) return false;
-    return incarnation === f.batch.incarnation && !(f.promptOrdinal < echoedAt);
+    const { echo, incarnation } = f.restart;
+    const prompt = f.promptOrdinal;
+    if (prompt == null || incarnation !== f.batch.incarnation) return false;
+    return echo.shown.some((n) => n === prompt) || (echo.answered ?? 9) < prompt;
   }
   // Not placed in the session record, or of a harness that is not what was proved of it: nothing is later there.
   if (f.place === "unknown" || f.place === "contradicted" || f.proof?.soft === false) return false;

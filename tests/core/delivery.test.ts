@@ -101,6 +101,36 @@ describe("delivery", () => {
     );
   });
 
+  test("delivery: a call of a later prompt than the echo → acknowledged only where the echoed one's turn came to its end", () => {
+    const echo = (promptOrdinal: number): DeliveryEvent => ({
+      type: "echo",
+      incarnation: "r1",
+      text: startupMark("s1"),
+      promptOrdinal,
+    });
+    const answered = (promptOrdinal: number): DeliveryEvent => ({
+      type: "answered",
+      incarnation: "r1",
+      promptOrdinal,
+    });
+    const call = (promptOrdinal: number): DeliveryEvent => ({
+      type: "acknowledge",
+      at: at(1, "r1"),
+      promptOrdinal,
+      toolUseId: "t",
+    });
+    const shown = run(restart(1), { type: "ready", incarnation: "r1" }, echo(2));
+    expect(() => deliver(shown, call(3), LIMIT)).toThrow("illegal delivery event acknowledge");
+    // The end of some other turn says nothing about it.
+    const other = deliver(shown, answered(3), LIMIT);
+    expect(() => deliver(other, call(4), LIMIT)).toThrow("illegal delivery event acknowledge");
+    const over = deliver(shown, answered(2), LIMIT);
+    expect(deliveryPhase(deliver(over, call(3), LIMIT))).toBe("Acknowledged");
+    const again = deliver(shown, echo(4), LIMIT);
+    expect(deliveryPhase(deliver(again, call(4), LIMIT))).toBe("Acknowledged");
+    expect(() => deliver(again, call(5), LIMIT)).toThrow("illegal delivery event acknowledge");
+  });
+
   test("delivery: crash before the ready handshake → attempt retired, next one has new ids", () => {
     const d = run(restart(1), failed(1));
     expect(() => deliver(d, restart(1), LIMIT)).toThrow("illegal delivery event restart");
@@ -125,6 +155,7 @@ describe("delivery", () => {
       restart(9),
       { type: "ready", incarnation: "r3" },
       { type: "echo", incarnation: "r3", text: startupMark("s3"), promptOrdinal: 1 },
+      { type: "answered", incarnation: "r3", promptOrdinal: 1 },
       failed(3),
     ];
     for (const event of others)
@@ -174,6 +205,11 @@ const anyEvent: fc.Arbitrary<DeliveryEvent> = fc.oneof(
     type: fc.constant("echo" as const),
     incarnation: incarnations,
     text: fc.constantFrom("[[kiki:s1]]", "[[kiki:s2]]", "hello"),
+    promptOrdinal: ordinals,
+  }),
+  fc.record({
+    type: fc.constant("answered" as const),
+    incarnation: incarnations,
     promptOrdinal: ordinals,
   }),
   fc.record({
@@ -232,7 +268,13 @@ function fitting(d: Delivery, { choice, receipt }: Draw): DeliveryEvent | null {
         text: startupMark(attempt?.startupDeliveryId ?? ""),
         promptOrdinal: 2,
       },
-      { type: "acknowledge", at: at(1, incarnation), promptOrdinal: d.echoedAt, toolUseId: "t" },
+      { type: "answered", incarnation, promptOrdinal: 2 },
+      {
+        type: "acknowledge",
+        at: at(1, incarnation),
+        promptOrdinal: (d.echo.answered ?? -1) + 1 || (d.echo.shown.at(-1) ?? null),
+        toolUseId: "t",
+      },
       end,
     ],
     Exhausted: [{ type: "retry-delivery" }, { type: "discard-delivery", approval: "ap" }],
@@ -279,18 +321,17 @@ function provedBy(before: readonly DeliveryEvent[], ack: DeliveryEvent): boolean
   }
   if (start?.type !== "restart") return false;
   const { incarnation, startupDeliveryId } = start;
-  const of = (type: DeliveryEvent["type"]): DeliveryEvent | undefined =>
-    since.find(
-      (e) =>
-        e.type === type &&
-        "incarnation" in e &&
-        e.incarnation === incarnation &&
-        (e.type !== "echo" || e.text.includes(startupDeliveryId)),
-    );
-  const echo = of("echo");
-  if (of("ready") === undefined || of("attempt-failed") !== undefined || echo?.type !== "echo")
-    return false;
-  return ack.at.incarnation === incarnation && (ack.promptOrdinal ?? 0) >= echo.promptOrdinal;
+  const mine = since.filter((e) => "incarnation" in e && e.incarnation === incarnation);
+  const seen = (type: DeliveryEvent["type"]): boolean => mine.some((e) => e.type === type);
+  if (!seen("ready") || seen("attempt-failed") || ack.at.incarnation !== incarnation) return false;
+  const prompt = ack.promptOrdinal;
+  return mine.some((echo, i) => {
+    if (echo.type !== "echo" || !echo.text.includes(startupDeliveryId) || prompt === null)
+      return false;
+    const number = echo.promptOrdinal;
+    const over = mine.slice(i).some((e) => e.type === "answered" && e.promptOrdinal === number);
+    return prompt === number || (over && prompt > number);
+  });
 }
 
 test("delivery: the random events of this file → they do reach every phase and every kind of end", () => {
@@ -366,7 +407,7 @@ test("delivery and boundary: any reachable state and any call → acknowledge in
         restart: attempt && {
           intentId: "i",
           incarnation: attempt.incarnation,
-          echoedAt: d.echoedAt,
+          echo: d.echo,
         },
         promptOrdinal,
         next: null,

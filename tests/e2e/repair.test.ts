@@ -183,11 +183,11 @@ describe("kk repair", () => {
   });
 
   test("session killed by hand → observed, said that there is no repair yet, exit 6", async () => {
-    const { tmuxSessionId } = (await w.state("slow")).summary;
+    const { tmuxSessionId } = (await w.state("spoilt")).summary;
     w.tmux.ok("kill-session", "-t", tmuxSessionId!);
     const shown = await waitFor(
       async () => {
-        const result = await w.kk(["repair", "slow"]);
+        const result = await w.kk(["repair", "spoilt"]);
         return result.code === 6 ? result : null;
       },
       10_000,

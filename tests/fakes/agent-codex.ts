@@ -48,6 +48,7 @@ export function codexManner(records: FakeRecords, cwd: string): Manner {
     // One that fails before it has a process reports no end.
     failureEvent: null,
     interruptEvent: "Interrupt",
+    takesBack: false,
     startsLate: true,
     record,
   };

@@ -106,6 +106,35 @@ describe("sessions", () => {
     expect(agent.main.thinking).toBe(true);
   });
 
+  test("Esc while a prompt's hook runs, or before anything has come of it → in the composer again, and never given to the model", async () => {
+    const { agent } = await asked();
+    agent.main.finish();
+    await agent.run();
+    const before = agent.context.length;
+    agent.prompt("first");
+    await agent.run({ hold: /UserPromptSubmit/ });
+    agent.escape();
+    expect([agent.composer, agent.context.length]).toEqual(["first", before]);
+    agent.prompt("second");
+    expect(agent.composer).toBe("");
+    await agent.run();
+    expect([agent.main.thinking, agent.context.at(-1)]).toEqual([
+      true,
+      { kind: "prompt", text: "second" },
+    ]);
+    agent.escape();
+    expect([agent.composer, agent.context.length, agent.main.idle]).toEqual([
+      "second",
+      before,
+      true,
+    ]);
+    agent.prompt("third");
+    await agent.run();
+    agent.main.respond([bash("ls")]);
+    agent.escape();
+    expect([agent.composer, agent.saw("third"), agent.saw("second")]).toEqual(["", true, false]);
+  });
+
   test("prompt typed in a turn → its event at once with the turn's id, delivered with the next results", async () => {
     const { agent } = await asked();
     agent.main.respond([bash("ls")]);

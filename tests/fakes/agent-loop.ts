@@ -31,6 +31,9 @@ export class AgentLoop {
   /** `thinking`: the model has everything it waits for and answers next. */
   #state: "idle" | "greeting" | "thinking" | "acting" | "closing" | "stopping" = "idle";
 
+  /** The model has said something in the turn that runs, or ran last. */
+  #answered = false;
+
   constructor(identity: AgentIdentity | null, host: LoopHost) {
     this.identity = identity;
     this.#host = host;
@@ -46,6 +49,11 @@ export class AgentLoop {
 
   get idle(): boolean {
     return this.#state === "idle";
+  }
+
+  /** A turn has begun, and nothing has come of it. */
+  get unanswered(): boolean {
+    return !this.idle && !this.#answered;
   }
 
   /** The batch whose calls are at work, or that waits for its closing event. */
@@ -78,6 +86,7 @@ export class AgentLoop {
   /** A prompt, or what a sub-agent was started for. `greeting`: not before the prompt's own hook has ended. */
   begin(how: "now" | "greeting" = "now"): void {
     if (!this.idle) throw new Error(`${this.label} is at work already`);
+    this.#answered = false;
     this.#state = how === "now" ? "thinking" : "greeting";
   }
 
@@ -92,6 +101,7 @@ export class AgentLoop {
     const calls = specs.map((spec) => ({ ...spec, id: spec.id ?? this.#host.callId() }));
     const batch = new Batch(this.#host, calls, options.streamed === true);
     this.batches.push(batch);
+    this.#answered = true;
     this.#state = "acting";
     return [...batch.calls];
   }
@@ -99,6 +109,7 @@ export class AgentLoop {
   /** The model answers with text alone: its turn ends. */
   finish(text = "Done."): void {
     this.#mustThink();
+    this.#answered = true;
     this.#state = "stopping";
     const event = this.identity === null ? "Stop" : "SubagentStop";
     const fields = {

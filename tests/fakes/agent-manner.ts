@@ -40,6 +40,11 @@ export interface Manner {
   readonly failureEvent: string | null;
   /** The event of a turn that a person breaks off; null: it has none. */
   readonly interruptEvent: string | null;
+  /**
+   * Esc before anything has come of a prompt puts it into the composer again, and takes it out of the conversation. If not:
+   * it stays in the conversation, unless its own hook had not ended.
+   */
+  readonly takesBack: boolean;
   /** `SessionStart` comes with the first prompt only. */
   readonly startsLate: boolean;
   readonly record: CallRecord | null;
@@ -86,6 +91,7 @@ export const CLAUDE_CODE: Manner = {
   closes: true,
   failureEvent: "PostToolUseFailure",
   interruptEvent: null,
+  takesBack: true,
   startsLate: false,
   record: null,
 };

@@ -59,12 +59,16 @@ export class FakeAgent implements Actor {
   /** What the model has been given, in order; a resumed session keeps it. */
   readonly context: Seen[];
   misbehaviour: Misbehaviour = {};
+  /** What stands in the composer: a prompt that was taken back. The next one is typed in its place, or contains it. */
+  composer = "";
   readonly #o: FakeAgentOptions;
   readonly #hooks: { hook: FakeHook; loop: AgentLoop | null }[] = [];
   readonly #queue: Waiting[] = [];
   /** Sub-agents within a call that waits for them. */
   readonly #within = new Map<Call, AgentLoop>();
   #typed: string[] = [];
+  /** What the running turn was begun with. */
+  #asked: Waiting | null = null;
   #state: "new" | "starting" | "ready" | "leaving" | "gone" = "new";
   #sessionId: string;
   #promptId: string | null = null;
@@ -90,6 +94,12 @@ export class FakeAgent implements Actor {
   /** The user turn every hook of it names; sub-agents name the session's present one. */
   get promptId(): string | null {
     return this.#promptId;
+  }
+
+  /** What the running turn was begun with, until anything has come of it. */
+  get unanswered(): string | null {
+    const asked = this.#asked;
+    return this.main.unanswered && asked !== null && "text" in asked ? asked.text : null;
   }
 
   /** The process runs. */
@@ -200,6 +210,7 @@ export class FakeAgent implements Actor {
   /** During a turn its event fires at once, with the running turn's id; it is delivered with the next results. */
   prompt(text: string): void {
     this.#mustLive();
+    this.composer = "";
     if (this.#state === "starting" || this.main.idle) {
       this.#queue.push({ kind: "prompt", text });
       return;
@@ -215,16 +226,26 @@ export class FakeAgent implements Actor {
   escape(): void {
     this.#mustLive();
     if (this.main.idle) return;
+    const { unanswered } = this.main;
     for (const { hook, loop } of this.#hooks) if (loop === this.main) hook.abort();
     for (const call of this.main.batch?.running ?? []) this.#endForeground(call);
     this.main.interrupt();
     this.#typed = [];
+    if (unanswered && this.manner.takesBack) this.#takeBack();
     const { interruptEvent } = this.manner;
     if (interruptEvent === null) return;
     this.#state = "starting";
     this.#fire(this.main, interruptEvent, {}, "", () => {
       if (this.#state === "starting") this.#state = "ready";
     });
+  }
+
+  #takeBack(): void {
+    const asked = this.#asked;
+    if (asked === null || !("text" in asked)) return;
+    const last = this.context.at(-1);
+    if (last?.kind === "prompt" && last.text === asked.text) this.context.pop();
+    if (asked.kind !== "task") this.composer = asked.text;
   }
 
   /** `/clear`: the session ends and another begins, in the same process. Waits for the turn's end. */
@@ -261,6 +282,7 @@ export class FakeAgent implements Actor {
       this.#fire(this.main, "SessionEnd", { reason: "prompt_input_exit" }, "", () => this.crash());
       return;
     }
+    this.#asked = next;
     this.main.begin("greeting"); // from here it is a turn, and Esc ends it
     if (next.kind === "queued") return this.#turn(next.text);
     const source = this.#begins;

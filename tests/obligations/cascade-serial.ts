@@ -194,7 +194,7 @@ export const SERIAL_BATCHES: Chapter = {
       by: {
         [SERIAL]: [
           "words typed in the middle of the first turn have its turn id → the first call still acknowledges",
-          "the payload comes into a turn that a person began → its calls are refused until the next turn",
+          "the payload comes into a turn that a person began → its calls are refused, its end says nothing, and the agent is started anew",
         ],
       },
     },

@@ -170,6 +170,7 @@ export const HARNESSES: Chapter = {
           "compaction-keeps-id",
           "startup-echo",
           "steer-same-turn",
+          "prompt-broken-off-in-hook",
         ],
         [`${CLAUDE}/sessions.ts`]: [
           "session-id-chosen",
@@ -177,6 +178,8 @@ export const HARNESSES: Chapter = {
           "startup-echo",
           "clear-new-id",
           "esc-without-events",
+          "prompt-taken-back-in-hook",
+          "prompt-taken-back-unanswered",
         ],
         [CLAUDE_LAUNCH]: ["/compact keeps the session id"],
       },

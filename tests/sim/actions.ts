@@ -2,7 +2,7 @@
 import { AGREED, inputFor } from "../lifecycle/rig.ts";
 import type { Random } from "../support/random.ts";
 import { edges } from "../../src/store/edges.ts";
-import { burst, busy, lostPasses, round, rude } from "./agents.ts";
+import { burst, busy, lostPasses, round, rude, typed } from "./agents.ts";
 import { childSteps } from "./children.ts";
 import { applyShown, lookAtRepairs, refused, repairNow, troubled } from "./repairs.ts";
 import { attempt, personActs, personConcurrently, weighted } from "./people.ts";
@@ -69,7 +69,7 @@ export function actions(w: World, rates: Rates): Action[] {
       add(
         "person prompts",
         rates.busy / 2.4,
-        () => (sim.agent.prompt(w.fresh("do")), sim.workspace),
+        () => (sim.agent.prompt(typed(w, r, sim, rates)), sim.workspace),
       );
     else
       add(

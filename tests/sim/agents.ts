@@ -106,6 +106,9 @@ function paneStep(w: World, r: Random, pane: SimPane, rates: Rates): Step | null
     const step = recordStep(w, r, pane.current, rates);
     if (step !== null) return step;
   }
+  const agent = pane.current?.agent;
+  if (rates.takesBack > 0 && agent?.alive === true && agent.unanswered?.includes("[[kiki:"))
+    if (r.chance(rates.takesBack)) return takenBack(w, r, pane.current!, rates);
   for (const [pattern, probability] of rates.prefer) {
     const wanted = bad.filter((s) => new RegExp(pattern).test(s.name));
     if (wanted.length > 0 && r.chance(probability)) return r.pick(wanted);
@@ -219,4 +222,19 @@ export function lostPasses(w: World, sim: SimAgent): string[] {
   const calls = [sim.agent.main, ...sim.agent.subs.values()].flatMap((l) => l.batch?.calls ?? []);
   const quiet = calls.every((c) => ["unstreamed", "queued", "reporting", "done"].includes(c.state));
   return quiet && calls.some((c) => c.state === "reporting") ? files : [];
+}
+
+/** Esc before anything has come of what it was started with, and what the person types then. */
+function takenBack(w: World, r: Random, sim: SimAgent, rates: Rates): Step {
+  const take = (): void => {
+    sim.agent.escape();
+    if (r.chance(0.8)) sim.agent.prompt(typed(w, r, sim, rates));
+  };
+  return { name: "main: prompt taken back", fault: false, take };
+}
+
+/** A person types something new or, where what they took back stands in the composer, sends that with another word. */
+export function typed(w: World, r: Random, { agent }: SimAgent, rates: Rates): string {
+  const again = rates.takesBack > 0 && agent.composer !== "" && r.chance(0.5);
+  return again ? `${agent.composer} ${w.fresh("now")}` : w.fresh("do");
 }

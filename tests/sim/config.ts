@@ -65,6 +65,17 @@ const THEMES: Readonly<Record<string, Partial<Config>>> = {
       ["UserPromptSubmit: (launcher|sidecar) dies", 0.7],
     ],
   },
+  /** A person breaks off what replacements are started with, and types something else, or the same once more. */
+  "taken back": {
+    takesBack: 0.25,
+    garbles: 0.6,
+    runsDenied: 0,
+    frail: 0,
+    faults: 0,
+    rude: 0,
+    kill: 0,
+    prefer: [["batch closes without its event", 0.5]],
+  },
   /** Calls pass beside a daemon that lives, and what stood for them is lost. */
   unseen: { losses: 4, prefer: [["PreToolUse: sidecar dies", 0.25]] },
   "sub-agents": { subs: 0.5, garbles: 0 },
@@ -97,6 +108,7 @@ const NAMES = [
   "denied calls run",
   "contrary then cleared",
   "unread",
+  "taken back",
 ];
 
 /** `steps` and `wanted`, a theme, null: drawn as well. */
@@ -150,6 +162,7 @@ function drawnFrom(r: Random): Omit<Config, "theme"> {
     siblings: r.pick([0, 0, 0.05, 0.2]),
     records: r.pick([0, 0, 0.01, 0.05]),
     unhooked: r.pick([0, 0, 0.03]),
+    takesBack: r.pick([0, 0, 0, 0.03]),
   };
 }
 
@@ -172,4 +185,5 @@ export const EARLIER: Config = {
   siblings: 0,
   records: 0,
   unhooked: 0,
+  takesBack: 0,
 };

@@ -7,6 +7,7 @@ import { blockText, HOLD_TEXT } from "../../src/cascade/texts.ts";
 import type { HookDecision } from "../../src/core/hook-decision.ts";
 import type { WorkspaceProbe } from "../../src/ports/jj.ts";
 import { unresolvedIntents, type IntentRow } from "../../src/store/intents.ts";
+import { startupEcho } from "../../src/store/startup-prompts.ts";
 import { COUNTED, type DeliveryPath, type SerialPath } from "./paths.ts";
 import type { World } from "./world.ts";
 
@@ -150,7 +151,12 @@ export class Observer {
     );
     if (reason !== undefined) return this.#block(reason);
     if (text === blockText("startup-not-echoed")) {
-      const waits = unresolvedIntents(this.#w.outside, threadId).some((i) => i.restart !== null);
+      const { outside } = this.#w;
+      const waits = unresolvedIntents(outside, threadId).some(
+        ({ restart }) =>
+          restart !== null &&
+          startupEcho(outside, threadId, restart.incarnation).shown.length === 0,
+      );
       // The other reasons with these words are in the log, because a restart follows.
       if (waits) this.#block("startup-not-echoed");
       return;

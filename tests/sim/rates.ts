@@ -34,6 +34,8 @@ export interface Rates {
   subs: number;
   /** Weight of `/clear`. */
   clears: number;
+  /** Probability, at each step of an agent that has answered nothing yet, that a person breaks off what it was told by. */
+  takesBack: number;
   /** Where daemons die rather than anywhere; a regular expression on the names of calls. */
   doom: string | null;
   /** Faults of an agent's hooks and batches that are preferred where they are possible: pattern, probability. */

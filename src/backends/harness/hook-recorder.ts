@@ -25,8 +25,11 @@ export interface HookRecorder {
   environment(): string[];
   /** From now on every PreToolUse is answered with these bytes; null: passed. */
   denyWith(output: string | null): void;
-  /** sh that every PreToolUse runs once its payload is kept (as `$at/payload`), before the verdict; null: nothing. */
-  before(script: string | null): void;
+  /**
+   * sh that every hook of that event, PreToolUse unless told otherwise, runs once its payload is kept (as `$at/payload`),
+   * before the verdict; null: nothing.
+   */
+  before(script: string | null, event?: string): void;
 }
 
 /** `dir`: absolute. */
@@ -46,7 +49,7 @@ date +%s%N >"$at/from"
 printf '%s' "$1" >"$at/event"
 [ $n = 1000 ] && env >"$at/env"
 cat >"$at/.payload" && mv "$at/.payload" "$at/payload"
-if [ "$1" = PreToolUse ] && [ -e ${first} ]; then . ${first}; fi
+if [ -e ${first}-"$1" ]; then . ${first}-"$1"; fi
 date +%s%N >"$at/.to" && mv "$at/.to" "$at/to"
 if [ "$1" = PreToolUse ] && [ -e ${answer} ]; then
   cat ${answer}
@@ -79,7 +82,8 @@ exit 10
     },
     environment: () => (readText(join(folder, "1000", "env")) ?? "").split("\n"),
     denyWith: (output) => place(verdict, output),
-    before: (text) => place(before, text === null ? null : `${text}\n`),
+    before: (text, event = "PreToolUse") =>
+      place(`${before}-${event}`, text === null ? null : `${text}\n`),
   };
 }
 

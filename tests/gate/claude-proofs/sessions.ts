@@ -3,13 +3,18 @@ import { rmSync, writeFileSync } from "node:fs";
 import { waitFor } from "../../support/wait.ts";
 import type { PaneRun } from "../../support/tmux.ts";
 import { untilThere } from "../holds.ts";
-import { bash, say, STEP_MS } from "../model.ts";
-import type { Proof, ProofRun } from "../proof.ts";
+import { asked, bash, say, STEP_MS } from "../model.ts";
+import type { Evidence, Proof, ProofRun } from "../proof.ts";
 import { claude } from "./row.ts";
 import { ClaudeScene, SESSION } from "./scene.ts";
 
 const OTHER = "7b1c9d2e-4f3a-4e5b-8c6d-0e1f2a3b4c5d";
 const MARK = "[[kiki:startup-1]]";
+/** Longer than Esc needs. */
+const LATE_MS = 20_000;
+/** Of a prompt that nothing came of, nothing is told but that it was there. */
+const TAKEN_BACK =
+  "SessionStart,UserPromptSubmit,UserPromptSubmit,PreToolUse,PostToolUse,PostToolBatch,Stop";
 /** Time in which an event that must not come would have come: the slowest seen after Esc is well below. */
 const QUIET_MS = 2_000;
 
@@ -33,6 +38,66 @@ const seen = (scene: ClaudeScene, pane: PaneRun, event: string, times = 1): Prom
     STEP_MS,
     () => `${times} ${event}:\n${pane.screen()}`,
   );
+
+/** An answer, or a call, that is late enough for Esc to come first. */
+const slowly = () => ({
+  ...scripts(),
+  slow: [() => [{ ...say("Late."), delay_ms: LATE_MS }]],
+  called: [() => [bash("echo one", "toolu_one")], () => [{ ...say("Late."), delay_ms: LATE_MS }]],
+});
+
+async function takenBack(
+  run: ProofRun,
+  scene: ClaudeScene,
+  when: "its hook runs" | "the model is asked",
+): Promise<Evidence> {
+  const inHook = when === "its hook runs" && !run.inverted;
+  if (inHook) scene.recorder.before(untilThere(scene.file("go")), "UserPromptSubmit");
+  const script = run.inverted ? "called" : "slow";
+  const pane = await scene.pane({ prompt: `SCRIPT:${script} ${MARK}` });
+  await seen(scene, pane, "UserPromptSubmit");
+  if (!inHook) await asked(scene.model, script, run.inverted ? 1 : 0);
+  pane.send("Escape");
+  if (run.inverted) await pane.waitForText(/Interrupted/, STEP_MS);
+  else
+    await waitFor(
+      () => composerOf(pane).includes(MARK),
+      STEP_MS,
+      () => pane.screen(),
+    );
+  writeFileSync(scene.file("go"), "");
+  const back = composerOf(pane).includes(MARK);
+  pane.send("C-u");
+  await waitFor(
+    () => !composerOf(pane).includes(MARK),
+    STEP_MS,
+    () => pane.screen(),
+  );
+  pane.type("SCRIPT:two");
+  await pane.waitForText(/SCRIPT:two/, STEP_MS);
+  pane.enter();
+  const next = await asked(scene.model, "two", 0);
+  await seen(scene, pane, "Stop");
+  const events = scene.recorder.hooks().map(({ event }) => event);
+  const ids = scene.recorder
+    .hooks("UserPromptSubmit")
+    .map(({ payload }) => String(payload["prompt_id"]));
+  const silent = events.join() === TAKEN_BACK;
+  return {
+    holds: back && !next.raw.includes(MARK) && ids.length === 2 && ids[0] !== ids[1] && silent,
+    seen: `composer ${back}; in the next request ${next.raw.includes(MARK)}; ${events.join(", ")}`,
+  };
+}
+
+/** What stands between the two lines at the end of the screen. */
+function composerOf(pane: PaneRun): string {
+  return (
+    pane
+      .screen()
+      .split("\n")
+      .findLast((line) => line.startsWith("❯")) ?? ""
+  );
+}
 
 export const sessions: readonly Proof[] = [
   claude(
@@ -193,6 +258,15 @@ export const sessions: readonly Proof[] = [
           seen: events.join(", "),
         };
       }),
+  ),
+  ...(["its hook runs", "the model is asked"] as const).map((when) =>
+    claude(
+      when === "its hook runs" ? "prompt-taken-back-in-hook" : "prompt-taken-back-unanswered",
+      `Esc while ${when}: the prompt is in the composer again and not in the next request, which has another prompt_id; no event says so`,
+      "Esc once a call was made of it, which leaves it in the conversation",
+      ["restart_startup_delivery"],
+      (run) => ClaudeScene.use(run, { scripts: slowly }, (scene) => takenBack(run, scene, when)),
+    ),
   ),
   claude(
     "person-command-unhooked",

@@ -1,7 +1,8 @@
 /**
  * Delivery by restart on the real Claude Code: the person breaks a blocked batch off with Esc, and later the program is
  * killed after it was told. Both times the replacement's first input is the saved payload, it shows that it knows, and no
- * interrupted tool runs by itself.
+ * interrupted tool runs by itself. A replacement whose first input the person takes back has not been told, and is
+ * replaced.
  */
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -62,6 +63,16 @@ function scripts(child: string, cues: Cues): ModelScripts {
       afterKill,
       afterKill,
     ],
+    // Asked by the one that is killed, then by its replacement, whose request the person breaks off.
+    fourth: [
+      async ({ raw }) => {
+        if (!raw.includes("toolu_blocked_too"))
+          return [bash(`touch ${file("blocked-too.txt")}`, "toolu_blocked_too")];
+        await cues.taken("never");
+        return [];
+      },
+    ],
+    other: [() => [bash(`cat ${file("parser.ts")}`, "toolu_other")], () => [say("Read.")]],
   };
 }
 
@@ -91,6 +102,7 @@ export async function claudeRestart(
     await twoThreads(stage);
     await brokenOff(report, stage);
     await killedAfterDelivery(report, stage);
+    await takenBack(report, stage);
   } catch (error) {
     report.block("kkd.log", readFileSync(join(world.stateDir, "kkd.log"), "utf8").slice(-4_000));
     report.block("the child's screen", world.tmux.run("capture-pane", "-p", "-t", pane(world)).out);
@@ -179,6 +191,60 @@ async function killedAfterDelivery(report: Report, stage: Stage): Promise<void> 
     STEP_MS,
     "in sync",
   );
+}
+
+async function takenBack(report: Report, stage: Stage): Promise<void> {
+  const { world, model, child } = stage;
+  report.heading("What the replacement was started with is taken back with Esc");
+  await screen(world, /● Recovered\./);
+  await screen(world, /bypass permissions on(?!.*esc to interrupt)/);
+  await moved(stage, "v4");
+  const before = sessionOf(world, "tests");
+  type(world, "SCRIPT:fourth now");
+  await asked(model, "fourth", 1);
+  await until(stage, (i) => i.state === "Delivered", "delivered");
+  process.kill(before!.pid, "SIGKILL");
+  const told = (script: string) => (r: RecordedRequest) =>
+    r.script === script && /\[\[kiki:/.test(lastUser(r)) && (r.body.tools ?? []).length > 0;
+  const input = lastUser(await model.waitFor(told("fourth"), STEP_MS));
+  const mark = /\[\[kiki:[^\]]+\]\]/.exec(input)?.[0] ?? "?";
+  const first = sessionOf(world, "tests");
+  world.tmux.ok("send-keys", "-t", pane(world), "Escape");
+  // All of it is in the composer, which ends with the line below it.
+  await screen(world, /SCRIPT:fourth now\n─/);
+  world.tmux.ok("send-keys", "-t", pane(world), "C-c");
+  await screen(world, /^❯\s*\n─/m);
+  type(world, "SCRIPT:other now");
+  const plain = await model.waitFor(
+    (r) => r.script === "other" && (r.body.tools ?? []).length > 0,
+    STEP_MS,
+  );
+  report.check(
+    "what was taken back is not in the next request",
+    input.includes(mark) && !plain.raw.includes(mark),
+    lastUser(plain),
+  );
+  const again = await model.waitFor(told("other"), STEP_MS);
+  await until(stage, (i) => i.state === "Acknowledged", "acknowledged");
+  report.check(
+    "its call acknowledged nothing: another process was started, with the payload and what was typed",
+    lastUser(again).startsWith(newest(world).payload) &&
+      lastUser(again).trimEnd().endsWith("SCRIPT:other now") &&
+      sessionOf(world, "tests")?.pid !== first?.pid &&
+      attemptsAt(world) === 2,
+    `${attemptsAt(world)} attempts; ${lastUser(again)}`,
+  );
+  report.check(
+    "the call that was blocked has not run",
+    !existsSync(join(child, "blocked-too.txt")),
+  );
+}
+
+/** Processes that were started to tell of the newest intent. */
+function attemptsAt(world: World): number {
+  const sql = `SELECT count(*) AS n FROM agent_sessions WHERE startup_intent_id =
+    (SELECT intent_id FROM sync_intents ORDER BY seq DESC LIMIT 1)`;
+  return readRepoDb(world, (db) => db.query<{ n: number }, []>(sql).get())?.n ?? 0;
 }
 
 function checkTold(

@@ -291,6 +291,46 @@ const ends: Proof[] = [
       }),
   ),
   codex(
+    "prompt-broken-off-in-hook",
+    "Esc while a prompt's hook runs: an Interrupt, and the prompt is not in the next request, which has another turn_id",
+    "Esc while the model is asked, which leaves it in the conversation",
+    ["restart_startup_delivery"],
+    (run) =>
+      CodexScene.use(
+        run,
+        {
+          scripts: (scene) => ({
+            ...scripts(),
+            slow: [
+              async () => {
+                await waitFor(() => scene.recorder.hooks("Interrupt").length > 0, STEP_MS, "Esc");
+                return [say("Late.")];
+              },
+            ],
+          }),
+        },
+        async (scene) => {
+          const go = `${scene.folder}/go`;
+          if (!run.inverted) scene.recorder.before(untilThere(go), "UserPromptSubmit");
+          const pane = await scene.pane({ prompt: `SCRIPT:slow ${MARK}` });
+          await seen(scene, pane, "UserPromptSubmit");
+          if (run.inverted)
+            await waitFor(() => scene.request("slow", 0) !== undefined, STEP_MS, "asked");
+          pane.send("Escape");
+          await seen(scene, pane, "Interrupt");
+          scene.put("go", "");
+          await submit(pane, "SCRIPT:two");
+          await seen(scene, pane, "Stop");
+          const raw = scene.request("two", 0)?.raw ?? "";
+          const all = turns(scene, "UserPromptSubmit");
+          return {
+            holds: raw !== "" && !raw.includes(MARK) && all.length === 2 && all[0] !== all[1],
+            seen: `in the next request ${raw.includes(MARK)}; ${events(scene).join(", ")}`,
+          };
+        },
+      ),
+  ),
+  codex(
     "person-command-unhooked",
     "a command that the person types with ! asks nobody",
     "the agent runs it",
