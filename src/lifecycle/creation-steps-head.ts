@@ -149,8 +149,14 @@ async function putOnHead(ctx: CreateContext, id: BookmarkIdentity): Promise<void
     try {
       return await ctx.deps.jj.createBookmark(id.bookmark, commit, id.token, id.workspace);
     } catch (error) {
-      const moved = error instanceof KikiError && error.code === "jj-moved";
-      if (!moved || tries >= MAX_LOOKS) throw error;
+      if (!(error instanceof KikiError) || error.code !== "jj-moved") throw error;
+      if (tries >= MAX_LOOKS)
+        throw fail(
+          "failed",
+          "head-moves",
+          `${id.workspace}@ is rewritten faster than bookmark ${id.bookmark} can be put on it`,
+          "run kk new again when there is less going on",
+        );
     }
   }
 }
