@@ -105,7 +105,9 @@ async function reconcileStill(
 function settledBefore({ state, reason }: IntentRow): ReconcileOutcome | null {
   if (state === "Reconciling" || state === "RecoveryRequired") return null;
   if (isPrepared(state)) return { outcome: "materialized" };
-  return { outcome: "topology-diverged", reason: reason ?? state };
+  return state === "TopologyDiverged"
+    ? { outcome: "topology-diverged", reason: reason ?? state }
+    : { outcome: "nothing-owed", reason: state };
 }
 
 /** A refused tool was seen to have run meanwhile (tool-ran.ts): this goes no further. What it has done is recorded. */
@@ -205,7 +207,7 @@ async function recordStop(scene: Scene, stop: Stop): Promise<void> {
   const { deps, intent, child } = scene;
   const { outcome } = stop;
   // `not-now` stays Reconciling with its plan: the same function runs again, and its handler still owes the record.
-  if (outcome.outcome === "not-now" || outcome.outcome === "materialized") return;
+  if (outcome.outcome !== "topology-diverged" && outcome.outcome !== "recovery-required") return;
   await recordNow(scene, (changes) => {
     if (outcome.outcome === "topology-diverged") {
       changes.moved(intent.intentId, "Reconciling", "TopologyDiverged", {

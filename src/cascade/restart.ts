@@ -256,7 +256,7 @@ export class Restarts {
       const outcome = await reconcile(deps, this.#d.views, intentId, refresh, { paused: true });
       if (outcome.outcome === "recovery-required") return false;
       if (outcome.outcome === "not-now") return this.#tryLater(threadId, intent, outcome.reason);
-      if (outcome.outcome === "topology-diverged") return this.#startPlainly(threadId, intentId);
+      if (outcome.outcome !== "materialized") return this.#startPlainly(threadId, intentId);
     }
     return this.#attempt(threadId, intentById(db, intentId)!);
   }

@@ -3,6 +3,8 @@ export type ReconcileOutcome =
   | { outcome: "materialized" }
   | { outcome: "recovery-required"; reason: string }
   | { outcome: "topology-diverged"; reason: string }
+  /** Somebody else has ended it so that there is nothing to tell; `reason` is its state. */
+  | { outcome: "nothing-owed"; reason: string }
   /** Nothing is known to be wrong: try at the next boundary. */
   | { outcome: "not-now"; reason: string };
 
