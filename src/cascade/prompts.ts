@@ -9,7 +9,7 @@ import { liveSession, sessionById } from "../store/sessions.ts";
 import { countPrompt, recordAnswered, recordStartupPrompt } from "../store/startup-prompts.ts";
 import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { changeIntents } from "./moves.ts";
-import { forgetTyped, keepTyped } from "./typed.ts";
+import { forgetTyped, keepTyped, typedWasTaken } from "./typed.ts";
 
 type UserPrompt = Extract<HarnessEvent, { type: "UserPrompt" }>;
 
@@ -43,7 +43,8 @@ export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserP
   if (echoes || !isTyped(event.prompt)) return;
   // Late, of one that has ended: with a creation that failed even its folder may be gone.
   if (liveSession(db, threadId)?.incarnation !== incarnation) return;
-  if (isOwed(deps, threadId)) keepTyped(deps, threadId, event.prompt);
+  if (isOwed(deps, threadId))
+    keepTyped(deps, threadId, { text: event.prompt, promptId: event.promptId });
   // Of work that came to nothing (its transition was covered): an old request must not come back some day.
   else forgetTyped(deps, threadId);
 }
@@ -64,6 +65,7 @@ export function promptsAnswered(
     (i) => i.state !== "Detected" && i.state !== "TopologyDiverged",
   );
   if (!pending) forgetTyped(deps, threadId);
+  else if (promptId !== null) typedWasTaken(deps, threadId, promptId);
 }
 
 /** Of merely detected work as well: where no boundary is proved, that alone ends the agent. */

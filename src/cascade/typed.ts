@@ -4,40 +4,83 @@
  */
 import { threadPaths } from "../core/paths.ts";
 import { MAX_INPUT_BYTES, STARTUP_FRAME_BYTES } from "../core/payload.ts";
+import { z } from "zod";
+import { hasCallOf } from "../store/admissions.ts";
 import type { CascadeDeps } from "./deps.ts";
 
 type Deps = Pick<CascadeDeps, "files" | "stateDir" | "repoId">;
+
+const Kept = z.object({
+  text: z.string(),
+  promptId: z.string().nullable(),
+  /** Its turn has come to an end, or the model made a call in it. */
+  taken: z.boolean(),
+  /** Something else was typed, and neither had happened: the person pressed Esc, and may have taken it back. */
+  brokenOff: z.boolean(),
+});
+type Kept = z.infer<typeof Kept>;
+
+const BROKEN_OFF =
+  "(The person broke this off before you had begun to answer; what they typed after it may be meant in its place.)";
 
 /** Messages kept of an agent that goes on talking without a call; those before them are in its conversation. */
 const MAX_KEPT = 32;
 
 /** Whole, whatever their length. One that is reported twice (its hook gave up waiting, and spooled it) is one. */
-export function keepTyped(deps: Deps, threadId: string, text: string): void {
+export function keepTyped(
+  deps: Deps & Pick<CascadeDeps, "db">,
+  threadId: string,
+  { text, promptId }: Pick<Kept, "text" | "promptId">,
+): void {
   const before = typedMeanwhile(deps, threadId);
-  if (before.at(-1) === text) return;
-  const { typed, typedText } = threadPaths(deps.stateDir, deps.repoId, threadId);
+  const last = before.at(-1);
+  if (last?.text === text) return;
   // Of a delivery before: whoever was to read it has had the time.
-  if (before.length === 0) deps.files.removeDurable(typedText);
-  deps.files.writeDurable(typed, JSON.stringify([...before, text].slice(-MAX_KEPT)), 0o600);
+  if (last === undefined)
+    deps.files.removeDurable(threadPaths(deps.stateDir, deps.repoId, threadId).typedText);
+  else if (last.promptId !== null && last.promptId !== promptId && !last.taken)
+    last.brokenOff = !hasCallOf(deps.db, threadId, last.promptId);
+  const kept = [...before, { text, promptId, taken: false, brokenOff: false }];
+  write(deps, threadId, kept.slice(-MAX_KEPT));
+}
+
+/** A turn came to its end; what was typed in it is in the conversation. */
+export function typedWasTaken(deps: Deps, threadId: string, promptId: string): void {
+  const kept = typedMeanwhile(deps, threadId);
+  const now = kept.map((one) => (one.promptId === promptId ? { ...one, taken: true } : one));
+  if (now.some((one, i) => one.taken !== kept[i]!.taken)) write(deps, threadId, now);
+}
+
+function write(deps: Deps, threadId: string, kept: readonly Kept[]): void {
+  const { typed } = threadPaths(deps.stateDir, deps.repoId, threadId);
+  deps.files.writeDurable(typed, JSON.stringify(kept), 0o600);
 }
 
 /** Oldest first; empty when there is nothing, or nothing that can be read. */
-function typedMeanwhile(deps: Deps, threadId: string): string[] {
+function typedMeanwhile(deps: Deps, threadId: string): Kept[] {
   const { typed } = threadPaths(deps.stateDir, deps.repoId, threadId);
   try {
-    const kept = JSON.parse(deps.files.readText(typed) ?? "[]") as unknown;
-    return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
+    const found = z.array(z.unknown()).parse(JSON.parse(deps.files.readText(typed) ?? "[]"));
+    return found.flatMap((one) => {
+      // A daemon before this one kept the words alone.
+      const kept = typeof one === "string" ? { ...UNKNOWN, text: one } : Kept.safeParse(one).data;
+      return kept === undefined ? [] : [kept];
+    });
   } catch {
     return [];
   }
 }
+
+const UNKNOWN = { promptId: null, taken: true, brokenOff: false };
 
 /**
  * As it goes into the input of a replacement, beside this payload: the newest messages that a program can be started with,
  * each whole; where that is not all, all of them are in a file, and the last line says which.
  */
 export function typedForInput(deps: Deps, threadId: string, payload: string): string[] {
-  const kept = typedMeanwhile(deps, threadId).map(startable);
+  const kept = typedMeanwhile(deps, threadId).map(({ text, brokenOff }) =>
+    startable(brokenOff ? `${text}\n\n${BROKEN_OFF}` : text),
+  );
   const { typedText } = threadPaths(deps.stateDir, deps.repoId, threadId);
   const pointer =
     "(Not everything that was typed has room here. Before you go on, read all of it, oldest first, " +

@@ -330,6 +330,46 @@ describe("a boundary that cannot be proved", () => {
     expect((await attempts(f)).prompt!.split("do this")).toHaveLength(2);
   });
 
+  test("typed, taken back with Esc and typed anew → all of it in the first input, and what was broken off is said to be", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    await f.agent.call();
+    for (const [promptId, words] of [
+      ["prompt-2", "delete the tests"],
+      ["prompt-3", "do not delete the tests"],
+      ["prompt-4", "answered without a call"],
+      ["prompt-5", "and the last"],
+    ] as const) {
+      f.agent.prompt = promptId;
+      await prompt(f, words);
+      if (promptId === "prompt-4") await turnEnds(f, promptId);
+    }
+    await f.agent.call();
+    const { prompt: input } = await attempts(f);
+    const broken = "(The person broke this off before you had begun to answer;";
+    const said = input!.slice(input!.indexOf("Typed meanwhile")).split("\n\n").slice(1);
+    expect(said.map((one) => (one.startsWith(broken) ? "broken off" : one))).toEqual([
+      "delete the tests",
+      "broken off",
+      "do not delete the tests",
+      "broken off",
+      "answered without a call",
+      "and the last",
+    ]);
+  });
+
+  test("typed, a call of it refused, then typed something else → both in the first input, neither as broken off", async () => {
+    const f = await family();
+    await unproved(f, "first of all");
+    const first = await attempts(f);
+    await takesUp(f, first);
+    f.agent.prompt = "prompt-7";
+    await prompt(f, "then this");
+    expect((await f.agent.call()).text).toContain("restarted");
+    const { prompt: input } = await attempts(f, 2);
+    expect(input).toEndWith("first of all\n\nthen this");
+  });
+
   test("what the person typed meanwhile → follows the payload in the first input, until the agent shows that it knows", async () => {
     const f = await family();
     await unproved(f, "no, rename it to lexer");
