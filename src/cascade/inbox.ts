@@ -34,6 +34,7 @@ import {
   importUnseen,
   isInvented,
   keepInFlight,
+  nameStarts,
   nameSubAgents,
   notOfBatch,
 } from "./unseen-calls.ts";
@@ -211,8 +212,10 @@ export class Inbox {
       block === null
         ? null
         : receiptOf(this.#deps, caller, { ...block, agentId, ordinal }, responsesOf(event));
-    const others = agentId === "" ? notOfBatch(this.#deps, caller, { open, listed }) : [];
+    const { calls } = event;
+    const others = agentId === "" ? notOfBatch(this.#deps, caller, { open, calls }) : [];
     changeIntents(this.#deps, (changes) => {
+      if (agentId === "" && block === null) nameStarts(this.#deps, caller, { ordinal, calls });
       closeBatch(db, caller.incarnation, agentId, ordinal, "closed", clock.now());
       keepInFlight(this.#deps, caller, others);
       if (block === null || verdict === null) return;

@@ -22,6 +22,7 @@ import type { CascadeDeps, HookCaller } from "./deps.ts";
 import { isSerial } from "./serial.ts";
 
 type PostTool = Extract<HarnessEvent, { type: "PostTool" }>;
+type BatchClosed = Extract<HarnessEvent, { type: "BatchClosed" }>;
 
 const UNSEEN = "unseen:";
 const PASSED = "passed:";
@@ -222,13 +223,39 @@ export function nameSubAgents(
 export function notOfBatch(
   deps: CascadeDeps,
   caller: HookCaller,
-  { open, listed }: { open: readonly AdmissionRow[]; listed: ReadonlySet<string> },
+  { open, calls }: { open: readonly AdmissionRow[]; calls: BatchClosed["calls"] },
 ): AdmissionRow[] {
+  const listed = new Set(calls.map((c) => c.toolUseId));
   const nameless = open.filter(
     (c) => isNameless(c.toolUseId) && c.admission === "PassThrough" && !c.resolved,
   );
   const others = nameless.slice(strangersOf(deps, caller, listed).length);
-  return others.length > 0 && hasSubAgents(deps, caller) ? others : [];
+  if (others.length === 0) return [];
+  const starts = startsOf(deps, caller, calls).length > 0;
+  return starts || hasSubAgents(deps, caller) ? others : [];
+}
+
+/** Calls that nobody had heard of, and that have each started a sub-agent. */
+function startsOf(
+  deps: CascadeDeps,
+  caller: HookCaller,
+  calls: BatchClosed["calls"],
+): BatchClosed["calls"] {
+  const { agentTool } = deps.harness(cascadeThread(deps.db, caller.threadId)!.harness);
+  if (agentTool === undefined) return [];
+  return calls.filter(
+    (c) => c.toolName === agentTool && !isKnownCall(deps.db, caller.incarnation, c.toolUseId),
+  );
+}
+
+/** In the transaction that closes a passed batch: from here on it is known that there are sub-agents. */
+export function nameStarts(
+  deps: CascadeDeps,
+  caller: HookCaller,
+  { ordinal, calls }: { ordinal: number; calls: BatchClosed["calls"] },
+): void {
+  for (const { toolUseId, toolName } of startsOf(deps, caller, calls))
+    admitPassed(deps, caller, { agentId: "", ordinal, toolUseId, toolName });
 }
 
 function hasSubAgents(deps: CascadeDeps, { threadId, incarnation }: HookCaller): boolean {
@@ -268,13 +295,13 @@ function strangersOf({ db }: CascadeDeps, caller: HookCaller, ids: ReadonlySet<s
 function admitPassed(
   { db, clock }: CascadeDeps,
   caller: HookCaller,
-  call: { agentId: string; ordinal: number; toolUseId: string },
+  call: { agentId: string; ordinal: number; toolUseId: string; toolName?: string },
 ): void {
   admit(db, {
+    toolName: "unknown",
     ...call,
     incarnation: caller.incarnation,
     promptId: null,
-    toolName: "unknown",
     admission: "PassThrough",
     intentId: null,
     answer: null,

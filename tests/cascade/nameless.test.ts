@@ -112,6 +112,27 @@ test("its events are lost → over when the last sub-agent has ended", async () 
   await expectDelivered();
 });
 
+const STARTED = { toolUseId: "toolu_agent", toolName: "Agent", text: null };
+
+test("the call that started the sub-agent is nameless itself → its batch names it, and the other nameless one is in flight", async () => {
+  agent.passUnseen(null);
+  agent.passUnseen(null);
+  await agent.close([STARTED]);
+  await amend();
+  await expectInFlight();
+  await stops(SUB);
+  await expectDelivered();
+});
+
+test("that batch is over → a later nameless call is still taken for a sub-agent's", async () => {
+  agent.passUnseen(null);
+  await agent.close([STARTED]);
+  await closedBeside();
+  await expectInFlight();
+  await stops(SUB);
+  await expectDelivered();
+});
+
 test("no sub-agent has ever been there → it was a call of that batch, and over with it", async () => {
   await closedBeside();
   await expectDelivered();

@@ -373,7 +373,7 @@ export class Agent {
 
   /** The closing event of a batch: what the model got for every call, refusals in the harness's wrapper. */
   close(
-    answers: readonly (Answer & { got?: string })[],
+    answers: readonly (Answer & { got?: string; toolName?: string })[],
     agentId: string | null = null,
   ): Promise<void> {
     return this.event({
@@ -383,7 +383,7 @@ export class Agent {
       promptId: this.prompt,
       calls: answers.map((a) => ({
         toolUseId: a.toolUseId,
-        toolName: "Tool",
+        toolName: a.toolName ?? "Tool",
         response: a.got ?? (a.text === null ? "ran" : DENIED + a.text),
       })),
     });
