@@ -118,8 +118,9 @@ export class Inbox {
         this.#endOpen(caller, (agentId) => agentId === (event.agentId ?? ""));
         endSubAgents(this.#deps, caller);
         if (event.agentId === null) {
-          this.#note(caller, "Quiescent", true, "Stop");
+          // Before the stop itself: one that is recorded alone would have the agent started anew.
           promptsAnswered(this.#deps, caller, event.promptId);
+          this.#note(caller, "Quiescent", true, "Stop");
           this.#turnEnded(caller);
         }
         return;

@@ -44,7 +44,7 @@ export function recordPrompt(deps: CascadeDeps, caller: HookCaller, event: UserP
   // Late, of one that has ended: with a creation that failed even its folder may be gone.
   if (liveSession(db, threadId)?.incarnation !== incarnation) return;
   if (isOwed(deps, threadId))
-    keepTyped(deps, threadId, { text: event.prompt, promptId: event.promptId });
+    keepTyped(deps, caller, { text: event.prompt, promptId: event.promptId });
   // Of work that came to nothing (its transition was covered): an old request must not come back some day.
   else forgetTyped(deps, threadId);
 }

@@ -2,46 +2,57 @@
  * What a person types while an intent is owed to their agent. A restart ends the process that has it, so it is kept,
  * and follows the payload in the first input of the replacement.
  */
+import { z } from "zod";
 import { threadPaths } from "../core/paths.ts";
 import { MAX_INPUT_BYTES, STARTUP_FRAME_BYTES } from "../core/payload.ts";
-import { z } from "zod";
 import { hasCallOf } from "../store/admissions.ts";
-import type { CascadeDeps } from "./deps.ts";
+import type { CascadeDeps, HookCaller } from "./deps.ts";
 
 type Deps = Pick<CascadeDeps, "files" | "stateDir" | "repoId">;
 
 const Kept = z.object({
   text: z.string(),
+  /** Whom it was typed to. */
+  incarnation: z.string(),
   promptId: z.string().nullable(),
-  /** Its turn has come to an end, or the model made a call in it. */
+  /** Its turn has come to an end. */
   taken: z.boolean(),
-  /** Something else was typed, and neither had happened: the person pressed Esc, and may have taken it back. */
+  /**
+   * Something else was sent to the same agent before its turn had come to an end or a call was seen of it: the person
+   * pressed Esc, and may have taken it back.
+   */
   brokenOff: z.boolean(),
 });
 type Kept = z.infer<typeof Kept>;
 
 const BROKEN_OFF =
-  "(The person broke this off before you had begun to answer; what they typed after it may be meant in its place.)";
+  "(The person sent something else before kiki had seen an answer to this; what follows may be meant in its place.)";
 
 /** Messages kept of an agent that goes on talking without a call; those before them are in its conversation. */
 const MAX_KEPT = 32;
 
-/** Whole, whatever their length. One that is reported twice (its hook gave up waiting, and spooled it) is one. */
+/**
+ * Whole, whatever their length. The same words again are one: reported twice (their hook gave up waiting, and spooled
+ * them), or taken back and sent once more.
+ */
 export function keepTyped(
   deps: Deps & Pick<CascadeDeps, "db">,
-  threadId: string,
+  { threadId, incarnation }: HookCaller,
   { text, promptId }: Pick<Kept, "text" | "promptId">,
 ): void {
   const before = typedMeanwhile(deps, threadId);
   const last = before.at(-1);
-  if (last?.text === text) return;
+  const now = { text, incarnation, promptId, taken: false, brokenOff: false };
+  if (last?.text === text) {
+    if (last.promptId !== promptId) write(deps, threadId, [...before.slice(0, -1), now]);
+    return;
+  }
   // Of a delivery before: whoever was to read it has had the time.
   if (last === undefined)
     deps.files.removeDurable(threadPaths(deps.stateDir, deps.repoId, threadId).typedText);
-  else if (last.promptId !== null && last.promptId !== promptId && !last.taken)
-    last.brokenOff = !hasCallOf(deps.db, threadId, last.promptId);
-  const kept = [...before, { text, promptId, taken: false, brokenOff: false }];
-  write(deps, threadId, kept.slice(-MAX_KEPT));
+  else if (last.incarnation === incarnation && last.promptId !== promptId && !last.taken)
+    last.brokenOff = last.promptId !== null && !hasCallOf(deps.db, incarnation, last.promptId);
+  write(deps, threadId, [...before, now].slice(-MAX_KEPT));
 }
 
 /** A turn came to its end; what was typed in it is in the conversation. */
@@ -71,7 +82,7 @@ function typedMeanwhile(deps: Deps, threadId: string): Kept[] {
   }
 }
 
-const UNKNOWN = { promptId: null, taken: true, brokenOff: false };
+const UNKNOWN = { incarnation: "", promptId: null, taken: true, brokenOff: false };
 
 /**
  * As it goes into the input of a replacement, beside this payload: the newest messages that a program can be started with,

@@ -3,7 +3,7 @@
  * the number only grows: it is one more than the newest closed batch's, or the open batch's own. Rows are never
  * deleted while the incarnation lives, so a daemon restart knows every in-flight call.
  */
-import type { IncarnationId, IntentId, ThreadId } from "../core/ids.ts";
+import type { IncarnationId, IntentId } from "../core/ids.ts";
 import type { Db } from "./db.ts";
 
 export type Admission = "PassThrough" | "Block";
@@ -318,14 +318,9 @@ export function retireCalls(db: Db, incarnation: IncarnationId, now: number): vo
   ).run({ incarnation, now });
 }
 
-/** Whether any agent of the thread made a call in a turn of that prompt. */
-export function hasCallOf(db: Db, threadId: ThreadId, promptId: string): boolean {
-  return (
-    db
-      .query(
-        `SELECT 1 FROM tool_admissions a JOIN agent_sessions s ON s.agent_session_id = a.agent_session_id
-         WHERE s.thread_id = $threadId AND a.prompt_id = $promptId LIMIT 1`,
-      )
-      .get({ threadId, promptId }) !== null
-  );
+/** Whether a call was decided in a turn of that prompt. */
+export function hasCallOf(db: Db, incarnation: IncarnationId, promptId: string): boolean {
+  const sql =
+    "SELECT 1 FROM tool_admissions WHERE agent_session_id = $incarnation AND prompt_id = $promptId LIMIT 1";
+  return db.query(sql).get({ incarnation, promptId }) !== null;
 }

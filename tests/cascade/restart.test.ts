@@ -335,6 +335,8 @@ describe("a boundary that cannot be proved", () => {
     await f.amend("two\n");
     await f.agent.call();
     for (const [promptId, words] of [
+      ["prompt-1b", "sent twice"],
+      ["prompt-1c", "sent twice"],
       ["prompt-2", "delete the tests"],
       ["prompt-3", "do not delete the tests"],
       ["prompt-4", "answered without a call"],
@@ -342,13 +344,14 @@ describe("a boundary that cannot be proved", () => {
     ] as const) {
       f.agent.prompt = promptId;
       await prompt(f, words);
-      if (promptId === "prompt-4") await turnEnds(f, promptId);
+      if (promptId === "prompt-4" || promptId === "prompt-1c") await turnEnds(f, promptId);
     }
     await f.agent.call();
     const { prompt: input } = await attempts(f);
-    const broken = "(The person broke this off before you had begun to answer;";
+    const broken = "(The person sent something else before kiki had seen an answer to this;";
     const said = input!.slice(input!.indexOf("Typed meanwhile")).split("\n\n").slice(1);
     expect(said.map((one) => (one.startsWith(broken) ? "broken off" : one))).toEqual([
+      "sent twice",
       "delete the tests",
       "broken off",
       "do not delete the tests",
@@ -356,6 +359,21 @@ describe("a boundary that cannot be proved", () => {
       "answered without a call",
       "and the last",
     ]);
+  });
+
+  test("typed to an agent that dies, then something else to its replacement → neither is said to be broken off", async () => {
+    const f = await family();
+    await f.amend("two\n");
+    await f.agent.call();
+    f.agent.prompt = "prompt-2";
+    await prompt(f, "first of all");
+    ends(f, "Crashed");
+    await takesUp(f, await attempts(f));
+    f.agent.prompt = "prompt-7";
+    await prompt(f, "then this");
+    ends(f, "Crashed");
+    const { prompt: input } = await attempts(f, 2);
+    expect(input).toEndWith("first of all\n\nthen this");
   });
 
   test("typed, a call of it refused, then typed something else → both in the first input, neither as broken off", async () => {

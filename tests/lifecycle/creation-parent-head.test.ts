@@ -1,5 +1,6 @@
 /** What the creation of a follower writes about the thread it follows, beside a watcher that reads the same repository. */
 import { afterAll, afterEach, beforeEach, expect, test } from "bun:test";
+import { MAX_LOOKS } from "../../src/lifecycle/creation-jj.ts";
 import { setHead } from "../../src/store/edges.ts";
 import { discoverOp, markProcessed } from "../../src/store/ops.ts";
 import { allThreads, type ThreadRow } from "../../src/store/threads.ts";
@@ -79,7 +80,8 @@ test("creation: the parent is rewritten between every look and its turn → give
   const error = rig.error(thread.threadId);
   expect(error).toContain("is rewritten faster than a workspace can be made on it");
   expect(error).toContain("run kk new again");
-  expect(looks).toBeGreaterThanOrEqual(20);
+  // At each of its turns, and at each look but the first.
+  expect(looks).toBe(2 * MAX_LOOKS - 1);
   expect(await leftOf(thread)).toEqual(["CreateFailed"]);
 });
 
@@ -94,6 +96,6 @@ test("creation: the new @ is rewritten before every try to put the bookmark on i
   const error = rig.error(thread.threadId);
   expect(error).toContain("kk-tests@ is rewritten faster than bookmark kk/tests can be put on it");
   expect(error).toContain("run kk new again");
-  expect(tries).toBe(20);
+  expect(tries).toBe(MAX_LOOKS);
   expect(await leftOf(thread)).toEqual(["CreateFailed"]);
 });

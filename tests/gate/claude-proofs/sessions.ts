@@ -89,7 +89,7 @@ async function takenBack(
   };
 }
 
-/** What stands between the two lines at the end of the screen. */
+/** The line behind the last of Claude Code's prompt signs: the earlier ones are of what was said before. */
 function composerOf(pane: PaneRun): string {
   return (
     pane
@@ -264,7 +264,7 @@ export const sessions: readonly Proof[] = [
       when === "its hook runs" ? "prompt-taken-back-in-hook" : "prompt-taken-back-unanswered",
       `Esc while ${when}: the prompt is in the composer again and not in the next request, which has another prompt_id; no event says so`,
       "Esc once a call was made of it, which leaves it in the conversation",
-      ["restart_startup_delivery"],
+      [],
       (run) => ClaudeScene.use(run, { scripts: slowly }, (scene) => takenBack(run, scene, when)),
     ),
   ),

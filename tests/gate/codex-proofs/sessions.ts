@@ -294,7 +294,7 @@ const ends: Proof[] = [
     "prompt-broken-off-in-hook",
     "Esc while a prompt's hook runs: an Interrupt, and the prompt is not in the next request, which has another turn_id",
     "Esc while the model is asked, which leaves it in the conversation",
-    ["restart_startup_delivery"],
+    [],
     (run) =>
       CodexScene.use(
         run,
